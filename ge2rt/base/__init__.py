@@ -1,0 +1,1 @@
+"""Ground floor: errors and codes, switches, paths, dtypes, shape algebra, events."""

@@ -1,0 +1,99 @@
+"""The dtypes of the contract, their NumPy and CUDA spellings, in one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidTypeError
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type. ``kind`` is float, int, uint, bool or storage (no arithmetic of its own)."""
+
+    name: str
+    itemsize: int
+    kind: str
+    ctype: str
+    numpy_name: str
+    accumulate: str  # dtype in which sums are kept
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype (bf16 and fp8 by ml_dtypes)."""
+        return _numpy_dtype(self.numpy_name)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floating point numbers with arithmetic."""
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is a signed or unsigned integer (not bool)."""
+        return self.kind in ("int", "uint")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_ROWS = (
+    DType("f16", 2, "float", "__half", "float16", "f32"),
+    DType("bf16", 2, "float", "__nv_bfloat16", "bfloat16", "f32"),
+    DType("f32", 4, "float", "float", "float32", "f32"),
+    DType("f64", 8, "float", "double", "float64", "f64"),
+    DType("i8", 1, "int", "signed char", "int8", "i64"),
+    DType("i16", 2, "int", "short", "int16", "i64"),
+    DType("i32", 4, "int", "int", "int32", "i64"),
+    DType("i64", 8, "int", "long long", "int64", "i64"),
+    DType("u8", 1, "uint", "unsigned char", "uint8", "u64"),
+    DType("u16", 2, "uint", "unsigned short", "uint16", "u64"),
+    DType("u32", 4, "uint", "unsigned int", "uint32", "u64"),
+    DType("u64", 8, "uint", "unsigned long long", "uint64", "u64"),
+    DType("bool", 1, "bool", "bool", "bool", "i64"),
+    DType("fp8_e4m3", 1, "storage", "unsigned char", "float8_e4m3fn", "f32"),
+    DType("fp8_e5m2", 1, "storage", "unsigned char", "float8_e5m2", "f32"),
+    DType("q8", 1, "storage", "signed char", "int8", "i32"),
+)
+
+DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
+_BY_NUMPY: dict[str, DType] = {row.numpy_name: row for row in _ROWS if row.name != "q8"}
+
+
+@cache
+def _numpy_dtype(name: str) -> np.dtype[Any]:
+    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        import ml_dtypes  # late: most programs never touch these types
+
+        return np.dtype(getattr(ml_dtypes, name))
+    return np.dtype(name)
+
+
+def dtype_of(value: Any) -> DType:
+    """The :class:`DType` for a contract name, a NumPy dtype or type, or a Torch dtype.
+
+    Raises :class:`InvalidTypeError` for anything else: complex, strings, big-endian...
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    text = str(value)
+    if text.startswith("torch."):
+        value = text[6:]
+    try:
+        given = np.dtype(value)
+    except TypeError:
+        given = None
+    found = _BY_NUMPY.get(given.name if given is not None else text)
+    if found is None or (given is not None and not given.isnative):
+        raise InvalidTypeError(
+            "dtype cannot be used",
+            expected=", ".join(DTYPES), got=repr(value), detail="dtype",
+            next_step="cast the array first, e.g. x.astype(numpy.float32)",
+        )  # fmt: skip
+    return found

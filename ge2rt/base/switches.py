@@ -1,0 +1,95 @@
+"""All ``GE2RT_*`` environment variables, in one table. Nothing else reads the environment.
+
+Values are read at each call of :func:`get`, so a test or a program may set them at any time; rooms
+that cache a derived value say so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ge2rt.base.errors import InvalidArgumentError
+
+
+def _flag(text: str) -> bool:
+    low = text.strip().lower()
+    if low in ("1", "true", "yes", "on"):
+        return True
+    if low in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError("0 or 1")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError("a whole number of at least 1")
+    return value
+
+
+def _names(text: str) -> frozenset[str]:
+    names = frozenset(part.strip() for part in text.split(",") if part.strip())
+    known = {"memory", "race", "init", "sync"}
+    if not names <= known:
+        raise ValueError(f"names out of {', '.join(sorted(known))}")
+    return names
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(os.pathsep) if part)
+
+
+def _width(text: str) -> int:
+    value = int(text)
+    if value not in (1, 2, 4, 8, 16, 32):
+        raise ValueError("1, 2, 4, 8, 16 or 32")
+    return value
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One environment variable."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    doc: str
+
+
+_ROWS = (
+    Switch("GE2RT_DEVICE", str, "auto", "default device: auto, cpu, cuda or cuda:N"),
+    Switch("GE2RT_EMULATE_CUDA", _flag, False, "run `cuda` descs on the cpu device"),
+    Switch("GE2RT_RAISE", _flag, False, "launch_kernel raises instead of returning a code"),
+    Switch("GE2RT_CPU_ARCH", str, "sm_80", "compute capability the cpu device presents"),
+    Switch("GE2RT_THREADS", _count, None, "threads of the cpu device (default: usable cores)"),
+    Switch("GE2RT_LANES", _width, None, "vector width of the cpu device: 32, 16, ... or 1"),
+    Switch("GE2RT_CPU_FEATURES", str, "", "host CPU features: native when empty, or e.g. avx2"),
+    Switch("GE2RT_CHECK", _names, frozenset(), "checks on the cpu device: memory,race,init,sync"),
+    Switch("GE2RT_CACHE_DIR", str, "", "folder of the compile cache"),
+    Switch("GE2RT_CACHE_SIZE", _count, 2**31, "cap of the compile cache in bytes"),
+    Switch("GE2RT_NO_CACHE", _flag, False, "keep compiled kernels in memory only"),
+    Switch("GE2RT_NO_JIT", _flag, False, "never compile: run from cache or bundle only"),
+    Switch("GE2RT_REGISTRY", _paths, (), "kernels files added to the shipped registry"),
+    Switch("GE2RT_NO_STUB", _flag, False, "do not use the native launch stub"),
+    Switch("GE2RT_STATIC_BUDGET", _count, 4, "static specialisations before a kernel turns dynamic"),
+)  # fmt: skip
+
+TABLE: dict[str, Switch] = {row.name: row for row in _ROWS}
+
+
+def get(name: str) -> Any:
+    """The value of a switch; a malformed one raises :class:`InvalidArgumentError`."""
+    switch = TABLE[name]
+    text = os.environ.get(name)
+    if text is None or text == "":
+        return switch.default
+    try:
+        return switch.parse(text)
+    except ValueError as fault:
+        raise InvalidArgumentError(
+            f"environment variable {name} is malformed",
+            expected=str(fault), got=repr(text), next_step=f"{name}: {switch.doc}",
+        ) from None  # fmt: skip

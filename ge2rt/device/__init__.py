@@ -1,0 +1,1 @@
+"""Devices: four small classes each, behind the contracts of :mod:`ge2rt.device.api`."""

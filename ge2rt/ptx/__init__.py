@@ -1,0 +1,1 @@
+"""PTX text -> LLVM IR -> native object: the translator under the CPU device."""

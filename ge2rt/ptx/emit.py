@@ -1,0 +1,159 @@
+"""Writing LLVM IR as text: typed values and an emitter that names and collects lines.
+
+A :class:`Value` is a scalar (the same for all lanes of a warp) or a vector of one element a lane.
+Rules (``rules/``) are written once for both: they ask :meth:`Emitter.type` for the right spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+BITS = {
+    "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128,
+    "half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Value:
+    """An LLVM value: element type, SSA name or constant text, and lane count (0 = scalar)."""
+
+    type: str
+    text: str
+    lanes: int = 0
+
+    @property
+    def full_type(self) -> str:
+        """The LLVM spelling of the whole type."""
+        return f"<{self.lanes} x {self.type}>" if self.lanes else self.type
+
+    def __str__(self) -> str:
+        return f"{self.full_type} {self.text}"
+
+
+class Emitter:
+    """Collects the lines of one LLVM function and the declarations it needs.
+
+    ``lanes`` is the warp width W of the code being written (32, 16, ... 1).
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self._next = 0
+
+    # -- names and raw lines -----------------------------------------------------------------
+    def name(self, hint: str = "v") -> str:
+        """A fresh SSA or label name without its sigil."""
+        self._next += 1
+        return f"{hint}.{self._next}"
+
+    def line(self, text: str) -> None:
+        """Append one instruction that yields nothing."""
+        self.lines.append("  " + text)
+
+    def label(self, name: str) -> None:
+        """Start a basic block."""
+        self.lines.append(f"{name}:")
+
+    def raw(self, rhs: str, type: str, lanes: int = 0) -> Value:
+        """Append ``%new = rhs`` and return it as a value of the given element type and lanes."""
+        name = f"%{self.name()}"
+        self.lines.append(f"  {name} = {rhs}")
+        return Value(type, name, lanes)
+
+    # -- constants and shape -------------------------------------------------------------------
+    def const(self, type: str, value: int | str, lanes: int = 0) -> Value:
+        """A constant; floats are given as LLVM text (``"0x3FF0000000000000"``) or via casts."""
+        if not lanes:
+            return Value(type, str(value))
+        if str(value) == "0" or value == "zeroinitializer":
+            return Value(type, "zeroinitializer", lanes)
+        return Value(type, f"splat ({type} {value})", lanes)
+
+    def per_lane(self, type: str, values: Sequence[int]) -> Value:
+        """A vector constant, one integer a lane."""
+        return Value(type, "<" + ", ".join(f"{type} {v}" for v in values) + ">", len(values))
+
+    def splat(self, value: Value, lanes: int | None = None) -> Value:
+        """Broadcast a scalar over the lanes; a vector is returned as it is."""
+        width = self.lanes if lanes is None else lanes
+        if value.lanes or not width:
+            return value
+        if not value.text.startswith("%"):
+            return self.const(value.type, value.text, width)
+        full = f"<{width} x {value.type}>"
+        first = self.raw(f"insertelement {full} poison, {value}, i32 0", value.type, width)
+        return self.raw(
+            f"shufflevector {first}, {full} poison, <{width} x i32> zeroinitializer",
+            value.type, width,
+        )  # fmt: skip
+
+    def alike(self, values: Iterable[Value]) -> list[Value]:
+        """Splat the scalars if any of the values is a vector."""
+        given = list(values)
+        lanes = max((v.lanes for v in given), default=0)
+        return [self.splat(v, lanes) for v in given]
+
+    # -- operations ----------------------------------------------------------------------------
+    def binary(self, op: str, a: Value, b: Value) -> Value:
+        """``op`` is the LLVM opcode with its flags: ``add``, ``fmul``, ``shl``..."""
+        a, b = self.alike((a, b))
+        return self.raw(f"{op} {a}, {b.text}", a.type, a.lanes)
+
+    def unary(self, op: str, a: Value) -> Value:
+        """A one-operand opcode such as ``fneg``."""
+        return self.raw(f"{op} {a}", a.type, a.lanes)
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """``op`` is ``"icmp slt"``, ``"fcmp uno"``...; the result is i1 a lane."""
+        a, b = self.alike((a, b))
+        return self.raw(f"{op} {a}, {b.text}", "i1", a.lanes)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """Lane-wise choice; a scalar condition chooses whole values."""
+        a, b = self.alike((a, b))
+        if condition.lanes and not a.lanes:
+            a, b = self.splat(a, condition.lanes), self.splat(b, condition.lanes)
+        return self.raw(f"select {condition}, {a}, {b}", a.type, a.lanes)
+
+    def convert(self, op: str, a: Value, type: str) -> Value:
+        """``op`` is ``zext``, ``sext``, ``trunc``, ``bitcast``, ``sitofp``, ``fpext``..."""
+        if a.type == type and op in ("zext", "sext", "trunc", "bitcast", "fpext", "fptrunc"):
+            return a
+        full = f"<{a.lanes} x {type}>" if a.lanes else type
+        return self.raw(f"{op} {a} to {full}", type, a.lanes)
+
+    def bitcast(self, a: Value, type: str) -> Value:
+        """Reinterpret the bits of each element; the widths must agree."""
+        if BITS[a.type] != BITS[type]:
+            raise ValueError(f"bitcast {a.type} -> {type}")
+        return self.convert("bitcast", a, type)
+
+    def call(self, intrinsic: str, args: Sequence[Value], type: str | None = None) -> Value:
+        """Call an overloaded LLVM intrinsic (``"llvm.fma"``), elementwise over the lanes.
+
+        The name is completed with the type of the result (``llvm.fma.v32f32``).
+        """
+        given = self.alike(args)
+        lanes, result = given[0].lanes, type or given[0].type
+        full = f"<{lanes} x {result}>" if lanes else result
+        name = f"{intrinsic}.{_suffix(result, lanes)}"
+        signature = ", ".join(v.full_type for v in given)
+        self.declarations[name] = f"declare {full} @{name}({signature})"
+        return self.raw(f"call {full} @{name}({', '.join(map(str, given))})", result, lanes)
+
+    def call_named(self, name: str, args: Sequence[Value], type: str, lanes: int = 0) -> Value:
+        """Call a function or fully named intrinsic, declaring it by the types of the arguments."""
+        full = f"<{lanes} x {type}>" if lanes else type
+        signature = ", ".join(v.full_type for v in args)
+        self.declarations[name] = f"declare {full} @{name}({signature})"
+        return self.raw(f"call {full} @{name}({', '.join(map(str, args))})", type, lanes)
+
+
+def _suffix(type: str, lanes: int) -> str:
+    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+    name = short.get(type, type)
+    return f"v{lanes}{name}" if lanes else name

@@ -1,0 +1,88 @@
+"""What lowering hands to the CPU device: options in, native object and its needs out.
+
+The C view of the binary interface (all CPU kernels share it)::
+
+    struct Launch {                  // written by the host, one per launch
+        const void *params;          //  0  packed PTX parameter block
+        char       *globals;         //  8  the module's .global and .const variables
+        int32_t    *abort;           // 16  0 while running; see ABORT_*; first writer wins
+        char       *log;             // 24  ring of printf / assert / check records, or null
+        int32_t     grid[3];         // 32  gridDim
+        int32_t     dynamic_shared;  // 44  bytes
+        int64_t     blocks;          // 48  grid[0] * grid[1] * grid[2]
+        int64_t     ticket;          // 56  next linear block to take (the pool's atomic counter)
+    };
+
+    void SYMBOL(const struct Launch *launch, char *arena, int64_t first, int64_t last);
+
+``SYMBOL`` runs the blocks ``first <= b < last`` (linear, x fastest) one after the other and polls
+``*abort`` once a block. ``arena`` belongs to the calling thread, is aligned to 128 bytes and at least
+``NativeKernel.arena_bytes + dynamic_shared`` long: ``[static shared][dynamic shared][frames, local]``
+(the last part starts at the shared size rounded up to 128).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ABORT_TRAP = 1  # trap instruction
+ABORT_ASSERT = 2  # device assert
+ABORT_CHECK = 3  # a memory, race, init or sync check failed
+ABORT_HOST = 4  # asked from the host: Ctrl-C, time limit
+ABORT_BARRIER = 5  # lanes of one warp wait at different barriers
+
+LAUNCH_BYTES = 64
+ARENA_ALIGN = 128
+
+
+@dataclass(frozen=True)
+class LowerOptions:
+    """What the native code depends on, besides the PTX.
+
+    ``lanes`` is the vector width W (32, 16 or 1: one lane at a time, for tests). ``checks`` are
+    names of ``GE2RT_CHECK``. ``cpu`` and ``features`` are LLVM's names for the host.
+    """
+
+    block: tuple[int, int, int]
+    lanes: int = 32
+    cpu: str = ""
+    features: str = ""
+    opt_level: int = 1
+    checks: frozenset[str] = frozenset()
+    seed: int | None = None  # shuffles the order of warps between barriers
+
+
+@dataclass(frozen=True)
+class GlobalSlot:
+    """Where a module variable lies in ``Launch.globals``."""
+
+    name: str
+    space: str
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class GlobalImage:
+    """The initial bytes of all module variables; ``relocations`` are (offset, target offset)."""
+
+    slots: tuple[GlobalSlot, ...]
+    image: bytes
+    relocations: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class NativeKernel:
+    """One entry, lowered for one block shape and emitted as a relocatable object."""
+
+    entry: str
+    symbol: str
+    object_code: bytes
+    llvm_ir: str  # before optimisation; "" when read back from a store
+    param_bytes: int
+    param_layout: tuple[tuple[str, int, int], ...]  # (PTX type, offset, bytes) a parameter
+    shared_bytes: int  # static shared memory
+    arena_bytes: int  # static shared (rounded up) + frames + local, without dynamic shared
+    externs: tuple[str, ...] = ()  # host functions the object calls (libm and the like)
+    notes: tuple[str, ...] = ()  # what lane analysis and region building decided, for people
+    lines: dict[int, int] = field(default_factory=dict)

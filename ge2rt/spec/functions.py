@@ -1,0 +1,179 @@
+"""Functions of host expressions: sizes, shapes, and questions about buffers and dtypes.
+
+A buffer's name evaluates to its :class:`BufferDesc`, or None for an absent optional one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ge2rt.base import shapes
+from ge2rt.base.dtypes import DType, dtype_of
+from ge2rt.spec.model import BufferDesc
+
+_RANGE_CAP = 10_000
+
+
+def _ints(values: Any, what: str) -> tuple[int, ...]:
+    if isinstance(values, BufferDesc):
+        return values.shape
+    if not isinstance(values, (tuple, list)) or not all(isinstance(v, int) for v in values):
+        raise TypeError(f"{what} takes a tuple of whole numbers")
+    return tuple(values)
+
+
+def _int(value: Any, what: str) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{what} takes whole numbers, not {value!r}")
+    return value
+
+
+def _buffer(value: Any, what: str) -> BufferDesc:
+    if not isinstance(value, BufferDesc):
+        raise TypeError(f"{what} takes the name of a buffer" + (" that is there" * (value is None)))
+    return value
+
+
+def _positive(value: Any, what: str) -> int:
+    if _int(value, what) <= 0:
+        raise ValueError(f"{what} needs a positive number, not {value}")
+    return int(value)
+
+
+def _ceildiv(value: Any, step: Any) -> int:
+    return -(-_int(value, "ceildiv") // _int(step, "ceildiv"))
+
+
+def _align(value: Any, step: Any) -> int:
+    return _ceildiv(value, step) * int(step)
+
+
+def _next_pow2(value: Any) -> int:
+    return 1 << max(_int(value, "next_pow2") - 1, 0).bit_length()
+
+
+def _prev_pow2(value: Any) -> int:
+    return 1 << (_positive(value, "prev_pow2").bit_length() - 1)
+
+
+def _clamp(value: Any, low: Any, high: Any) -> Any:
+    return min(max(value, low), high)
+
+
+def _prod(values: Any) -> int:
+    return math.prod(_ints(values, "prod"))
+
+
+def _total(values: Any) -> Any:
+    if not isinstance(values, (tuple, list)):
+        raise TypeError("sum takes a tuple")
+    return sum(values)
+
+
+def _length(values: Any) -> int:
+    return len(_ints(values, "len"))
+
+
+def _range(*limits: Any) -> tuple[int, ...]:
+    steps = range(*(_int(v, "range") for v in limits))
+    if len(steps) > _RANGE_CAP:
+        raise ValueError(f"range has more than {_RANGE_CAP} items")
+    return tuple(steps)
+
+
+def _to_int(value: Any) -> int:
+    if not isinstance(value, (int, float)):
+        raise TypeError("int takes a number")
+    return int(value)
+
+
+def _to_float(value: Any) -> float:
+    if not isinstance(value, (int, float)):
+        raise TypeError("float takes a number")
+    return float(value)
+
+
+def _axes_of(axes: Any, rank: Any) -> tuple[int, ...]:
+    """Normalised axes; None and () are all of them."""
+    if isinstance(axes, int) and not isinstance(axes, bool):
+        axes = (axes,)
+    given: Sequence[int] | None = _ints(axes, "axes_of") if axes is not None else None
+    return shapes.normalize_axes(given or None, _int(rank, "axes_of"))
+
+
+def _kept(axes: Any, rank: Any) -> tuple[int, ...]:
+    """The axes that are not reduced."""
+    gone = _axes_of(axes, rank)
+    return tuple(a for a in range(rank) if a not in gone)
+
+
+def _reduced(shape: Any, axes: Any, keepdim: Any = False) -> tuple[int, ...]:
+    extents = _ints(shape, "reduced")
+    return shapes.reduced_shape(extents, _axes_of(axes, len(extents)), bool(keepdim))
+
+
+def _broadcast(*given: Any) -> tuple[int, ...]:
+    return shapes.broadcast_shapes(*(_ints(s, "broadcast") for s in given))
+
+
+def _dtype(value: Any) -> DType:
+    return value.dtype if isinstance(value, BufferDesc) else dtype_of(value)
+
+
+def _stride(buffer: Any, axis: Any) -> int:
+    return _buffer(buffer, "stride").strides[_int(axis, "stride")]
+
+
+def _extent(buffer: Any, axis: Any) -> int:
+    return _ints(buffer, "extent")[_int(axis, "extent")]
+
+
+def _contiguous(buffer: Any) -> bool:
+    desc = _buffer(buffer, "contiguous")
+    return shapes.is_contiguous(desc.shape, desc.strides)
+
+
+def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
+    def pick(*values: Any) -> Any:
+        given = values[0] if len(values) == 1 and isinstance(values[0], tuple) else values
+        if not all(isinstance(v, (int, float)) for v in given):
+            raise TypeError(f"{function.__name__} takes numbers")
+        return function(given)
+
+    return pick
+
+
+HOST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "ceildiv": _ceildiv,
+    "align": _align,
+    "next_pow2": _next_pow2,
+    "prev_pow2": _prev_pow2,
+    "clamp": _clamp,
+    "min": _extreme(min),
+    "max": _extreme(max),
+    "abs": abs,
+    "int": _to_int,
+    "float": _to_float,
+    "prod": _prod,
+    "sum": _total,
+    "len": _length,
+    "range": _range,
+    "broadcast": _broadcast,
+    "reduced": _reduced,
+    "axes_of": _axes_of,
+    "kept": _kept,
+    "present": lambda buffer: buffer is not None,
+    "contiguous": _contiguous,
+    "stride": _stride,
+    "extent": _extent,
+    "rank": lambda buffer: len(_ints(buffer, "rank")),
+    "shape": lambda buffer: _buffer(buffer, "shape").shape,
+    "size": lambda buffer: shapes.size_of(_ints(buffer, "size")),
+    "dtype": lambda buffer: _buffer(buffer, "dtype").dtype.name,
+    "sizeof": lambda t: _dtype(t).itemsize,
+    "is_float": lambda t: _dtype(t).is_float,
+    "is_integer": lambda t: _dtype(t).is_integer,
+    "is_signed": lambda t: _dtype(t).kind in ("float", "int"),
+}

@@ -1,0 +1,176 @@
+"""A kernel's declaration and a call's descriptors, as frozen records.
+
+``Expression`` objects are parsed once, on load (:mod:`ge2rt.spec.expr`), and keep their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ge2rt.base.dtypes import DType
+from ge2rt.base.errors import Status
+
+if TYPE_CHECKING:
+    from ge2rt.spec.expr import Expression
+
+# A dimension pattern: an int, a name that binds one extent, or "*S", which binds any number.
+ShapePattern: TypeAlias = "tuple[int | str, ...]"
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """One input or output. Exactly one of ``pattern`` and ``formula`` is given.
+
+    ``dtype`` is a dtype name or a type variable of the kernel. ``pattern`` binds dimension names;
+    ``formula`` computes the shape (outputs only), e.g. ``broadcast(SA, SB)``.
+    """
+
+    name: str
+    role: str  # "input" | "output"
+    dtype: str
+    pattern: ShapePattern | None = None
+    formula: Expression | None = None
+    optional: bool = False
+    layouts: tuple[str, ...] = ("rowmajor", "strided", "NCHW", "NHWC")
+    overlap: tuple[str, ...] = ()  # inputs that may be the same memory as this output, exactly
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class AttrSpec:
+    """One attribute. ``runtime`` attributes are kernel arguments, the others are compiled in."""
+
+    name: str
+    type: str  # "int" | "float" | "bool" | "str" | "ints" | "dtype"
+    default: Any = None
+    required: bool = False
+    choices: tuple[Any, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    runtime: bool = False
+    doc: str = ""
+
+
+@dataclass(frozen=True)
+class IterateSpec:
+    """A collapsed iteration space over operands (TensorIterator's job).
+
+    Without ``axes``: all operands broadcast to the common shape. With ``axes`` (an expression giving
+    a tuple of axes of the first operand): only those axes; an operand of the same rank is indexed by
+    axis, one whose rank is the number of axes by position.
+    """
+
+    name: str
+    over: tuple[str, ...]
+    axes: Expression | None = None
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """Grid and block (1 to 3 expressions each) and dynamic shared memory in bytes."""
+
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Allowed difference from the reference: ``|x - y| <= atol + rtol * |y|``."""
+
+    rtol: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One entry of kernels.yaml."""
+
+    name: str
+    op: str
+    template: str
+    score: int
+    inputs: tuple[BufferSpec, ...]
+    outputs: tuple[BufferSpec, ...]
+    launch: LaunchSpec
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    attrs: Mapping[str, AttrSpec] = field(default_factory=dict)
+    lets: tuple[tuple[str, Expression], ...] = ()  # derived values, each may use the former
+    iterate: tuple[IterateSpec, ...] = ()
+    tunables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    prefer: tuple[tuple[str, Expression], ...] = ()  # tunable -> expression of its default
+    requires: tuple[Expression, ...] = ()
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    min_mnk: tuple[int, int, int] | None = None
+    dims: str = "auto"  # "static" | "dynamic" | "auto"
+    options: tuple[str, ...] = ()
+    reference: Expression | None = None
+    tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
+    param_block: str = ""  # name of a struct layout: "gemm_basic"
+    backward: str = ""
+    aliases: tuple[str, ...] = ()
+    doc: str = ""
+    source: str = ""  # file:line of the entry
+    folder: str = ""  # the templates folder of its file
+
+    @property
+    def buffers(self) -> tuple[BufferSpec, ...]:
+        """Inputs, then outputs: the order of pointers in a call."""
+        return self.inputs + self.outputs
+
+    @property
+    def table_key(self) -> str:
+        """Key of the raw capability table, ``<OPTYPE>__<KERNEL>``."""
+        return f"{self.op}__{self.name}"
+
+
+@dataclass(frozen=True)
+class BufferDesc:
+    """One buffer of a call. ``strides`` are in elements and canonical (0 on size-1 axes)."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...]
+    offset: int = 0  # elements, added to the pointer
+    layout: str = "rowmajor"
+    device: str = "cpu"
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a kernel cannot run a call: the fields of an error record."""
+
+    message: str
+    code: Status = Status.INVALID
+    argument: str = ""
+    expected: str = ""
+    got: str = ""
+    detail: str = "argument"
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A kernel matched with a call: every name of the declaration has its value.
+
+    ``descs`` is parallel to ``kernel.buffers`` (None: absent optional). ``names`` holds dimensions
+    (int, or tuple for ``*S``), attributes, lets and dtype names of type variables.
+    """
+
+    kernel: KernelSpec
+    descs: tuple[BufferDesc | None, ...]
+    types: Mapping[str, DType]
+    attrs: Mapping[str, Any]
+    names: Mapping[str, Any]
+
+    def desc(self, name: str) -> BufferDesc | None:
+        """The descriptor of the buffer ``name``."""
+        for spec, desc in zip(self.kernel.buffers, self.descs, strict=True):
+            if spec.name == name:
+                return desc
+        raise KeyError(name)

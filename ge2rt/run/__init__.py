@@ -1,0 +1,1 @@
+"""Selection, plans and launching: what happens between a call and the device."""

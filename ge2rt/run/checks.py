@@ -1,0 +1,154 @@
+"""Checks of a call's pointers, all before a launch: count, type, null, alignment, overlap."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.shapes import byte_span, size_of
+from ge2rt.spec.model import Bound, BufferDesc, BufferSpec
+
+# How hard NumPy may think about interleaved views before they count as overlapping.
+_OVERLAP_WORK = 10_000
+
+
+def as_pointers(buffers: Any, kernel: str) -> list[int]:
+    """The call's buffers as plain ints; None is the null pointer 0."""
+    if isinstance(buffers, str | bytes | dict) or not hasattr(buffers, "__iter__"):
+        raise InvalidArgumentError(
+            "buffers cannot be read", kernel=kernel, expected="a list of device pointers as ints",
+            got=type(buffers).__name__,
+        )  # fmt: skip
+    return [_as_pointer(value, index, kernel) for index, value in enumerate(buffers)]
+
+
+def _as_pointer(value: Any, index: int, kernel: str) -> int:
+    if value is None:
+        return 0
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        pointer = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(
+            "not a pointer", kernel=kernel, argument=f"buffers[{index}]", expected="an int",
+            got=type(value).__name__, next_step="pass x.ctypes.data, x.data.ptr or x.data_ptr()",
+        ) from None  # fmt: skip
+    if not 0 <= pointer < 2**64:
+        raise InvalidArgumentError(
+            "pointer out of range", kernel=kernel, argument=f"buffers[{index}]",
+            expected="0 <= pointer < 2**64", got=str(pointer),
+        )  # fmt: skip
+    return pointer
+
+
+def place(bound: Bound, pointers: Sequence[int]) -> list[int]:
+    """Pointers parallel to ``kernel.buffers``: absent optional inputs filled in as 0."""
+    kernel = bound.kernel
+    present = [desc is not None for desc in bound.descs]
+    if len(pointers) == len(present):
+        return list(pointers)
+    if len(pointers) != sum(present):
+        wanted = ", ".join(b.name + ("?" if b.optional else "") for b in kernel.buffers)
+        raise InvalidArgumentError(
+            "wrong number of buffers", kernel=kernel.name,
+            expected=f"{sum(present)} ({wanted})", got=str(len(pointers)),
+            detail="missing_input" if len(pointers) < sum(present) else "argument",
+        )  # fmt: skip
+    given = iter(pointers)
+    return [next(given) if there else 0 for there in present]
+
+
+def check_pointers(bound: Bound, pointers: Sequence[int]) -> None:
+    """Refuse null and misaligned pointers and overlaps that the kernel does not allow."""
+    name = bound.kernel.name
+    for spec, desc, pointer in zip(bound.kernel.buffers, bound.descs, pointers, strict=True):
+        if desc is None or size_of(desc.shape) == 0:
+            continue
+        if pointer == 0:
+            role = "missing_output" if spec.role == "output" else "missing_input"
+            raise InvalidArgumentError(
+                "null pointer", kernel=name, argument=spec.name, detail=role,
+                expected=f"the address of {desc}",
+            )  # fmt: skip
+        if pointer % desc.dtype.itemsize:
+            raise InvalidArgumentError(
+                "misaligned pointer", kernel=name, argument=spec.name,
+                expected=f"a multiple of {desc.dtype.itemsize} bytes for {desc.dtype}",
+                got=hex(pointer), next_step="copy the data to an aligned buffer",
+            )  # fmt: skip
+    for index, other in overlaps(bound, pointers):
+        first, second = bound.kernel.buffers[index], bound.kernel.buffers[other]
+        raise InvalidArgumentError(
+            f"output overlaps {second.role} {second.name!r} in memory", kernel=name,
+            argument=first.name, expected="separate memory"
+            + (" or exactly the same view" if second.name in first.overlap else ""),
+            next_step="use another output, or ge2rt.launch, which copies the input first",
+        )  # fmt: skip
+
+
+def overlaps(bound: Bound, pointers: Sequence[int]) -> list[tuple[int, int]]:
+    """(output, other buffer) pairs that share memory in a way the kernel does not allow."""
+    kernel = bound.kernel
+    found = []
+    for index in range(len(kernel.inputs), len(kernel.buffers)):
+        for other in range(index):
+            a, b = bound.descs[index], bound.descs[other]
+            if a is None or b is None:
+                continue
+            same = kernel.buffers[other].name in kernel.buffers[index].overlap and _same_view(
+                a, b, pointers[index], pointers[other]
+            )
+            if not same and share_memory(a, pointers[index], b, pointers[other]):
+                found.append((index, other))
+    return found
+
+
+def _same_view(a: BufferDesc, b: BufferDesc, at_a: int, at_b: int) -> bool:
+    start_a, start_b = at_a + a.offset * a.dtype.itemsize, at_b + b.offset * b.dtype.itemsize
+    return (start_a, a.shape, a.strides, a.dtype.itemsize) == (
+        start_b, b.shape, b.strides, b.dtype.itemsize,
+    )  # fmt: skip
+
+
+def share_memory(a: BufferDesc, at_a: int, b: BufferDesc, at_b: int) -> bool:
+    """Whether two buffers have a byte in common (exactly, for all but very hard cases)."""
+    low_a, high_a = _range(a, at_a)
+    low_b, high_b = _range(b, at_b)
+    if low_a >= high_b or low_b >= high_a:
+        return False
+    try:
+        return np.shares_memory(_view(a, at_a), _view(b, at_b), max_work=_OVERLAP_WORK)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _range(desc: BufferDesc, pointer: int) -> tuple[int, int]:
+    low, high = byte_span(desc.shape, desc.strides, desc.dtype.itemsize)
+    start = pointer + desc.offset * desc.dtype.itemsize
+    return start + low, start + high
+
+
+class _Memory:
+    """An address range that NumPy may reason about and nobody reads."""
+
+    def __init__(self, desc: BufferDesc, pointer: int) -> None:
+        item = desc.dtype.itemsize
+        self.__array_interface__ = {
+            "version": 3, "typestr": f"|V{item}", "shape": desc.shape,
+            "strides": tuple(s * item for s in desc.strides),
+            "data": (pointer + desc.offset * item, False),
+        }  # fmt: skip
+
+
+def _view(desc: BufferDesc, pointer: int) -> np.ndarray[Any, Any]:
+    return np.asarray(_Memory(desc, pointer))
+
+
+def describe_buffers(specs: Sequence[BufferSpec]) -> str:
+    """``A, B, bias?, D``: the order in which a kernel takes its buffers."""
+    return ", ".join(spec.name + ("?" if spec.optional else "") for spec in specs)

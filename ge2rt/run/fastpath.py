@@ -1,0 +1,84 @@
+"""The repeated launch: a function written for one plan, which only checks ints and packs them.
+
+Whatever it does not recognise at a glance goes to the plan's slow path, which owns all messages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ge2rt.base.shapes import byte_span
+from ge2rt.spec.model import Bound
+
+Run: TypeAlias = Callable[[Sequence[int], int], int]
+
+_NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a fast launch needs: packing, and the native entry or the launcher."""
+
+    pack: Callable[..., bytes]
+    pointers: tuple[tuple[int, int], ...]  # (index into kernel.buffers, byte offset) an argument
+    scalars: tuple[Any, ...]
+    launcher: Callable[[bytes, int], None]
+    native: tuple[int, int] | None  # (address, context)
+    aligned: bool
+
+
+def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
+    """A function ``(buffers, stream) -> 0`` for this plan; falls back to ``slow``."""
+    if any(desc is None for desc in bound.descs):
+        return slow  # optional buffers may come as null or be left out: not worth a fast form
+    names = [f"b{index}" for index in range(len(bound.descs))]
+    tests = [f"type({n}) is int and {n} > 0" for n in names] + _separate(bound, names)
+    mask = 15 if target.aligned else max(d.dtype.itemsize for d in bound.descs if d) - 1
+    tests.append(f"not ({' | '.join(names)}) & {mask}")
+    args = [names[i] + (f" + {offset}" if offset else "") for i, offset in target.pointers]
+    scalars = [f"s{index}" for index in range(len(target.scalars))]
+    packed = f"pack({', '.join(args + scalars)})"
+    scope: dict[str, Any] = {"pack": target.pack, "slow": slow, "launcher": target.launcher}
+    scope.update(zip(scalars, target.scalars, strict=True))
+    if target.native is not None:
+        address, scope["context"] = target.native
+        scope["native"] = _NATIVE(address)
+        tests.append("stream == 0")
+        launch = [f"if native(context, {packed}) == 0:", "    return 0"]
+    else:
+        launch = [f"launcher({packed}, stream)", "return 0"]
+    body = [
+        "def run(buffers, stream=0):",
+        f"    if type(buffers) is list and len(buffers) == {len(names)}:",
+        f"        {', '.join(names)}{',' if len(names) == 1 else ''} = buffers",
+        f"        if {' and '.join(tests)}:",
+        *(f"            {line}" for line in launch),
+        "    return slow(buffers, stream)",
+    ]
+    exec("\n".join(body), scope)  # the text is made of numbers and of the names above only
+    run: Run = scope["run"]
+    return run
+
+
+def _separate(bound: Bound, names: Sequence[str]) -> list[str]:
+    """Conditions that each output's bytes lie apart from every other buffer's."""
+    spans = []
+    for desc in bound.descs:
+        assert desc is not None
+        low, high = byte_span(desc.shape, desc.strides, desc.dtype.itemsize)
+        start = desc.offset * desc.dtype.itemsize
+        spans.append((low + start, high + start))
+    tests = []
+    first = len(bound.kernel.inputs)
+    for out in range(first, len(names)):
+        for other in range(out):
+            (low_o, high_o), (low_i, high_i) = spans[out], spans[other]
+            apart = (
+                f"{names[out]} - {names[other]} >= {high_i - low_o}"
+                f" or {names[other]} - {names[out]} >= {high_o - low_i}"
+            )
+            tests.append(f"({apart})")
+    return tests

@@ -1,0 +1,209 @@
+"""``launch_kernel`` and ``prepare``: from a name, pointers and descs to a plan, and through it.
+
+A repeated call compares its descs with snapshots of former ones and runs the plan of the equal one:
+no parsing, no matching. Settings that a plan depends on (device, checks) are read when it is made.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ge2rt.base import switches
+from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
+from ge2rt.device.api import Device
+from ge2rt.device.registry import get_device
+from ge2rt.run.plan import Plan
+from ge2rt.run.report import failed, unexpected
+from ge2rt.run.select import Choice, choose, refused, require
+from ge2rt.spec.blocks import block_to_call
+from ge2rt.spec.descs import CallDescs, parse_descs
+from ge2rt.spec.match import match
+from ge2rt.spec.model import BufferDesc, KernelSpec, Refusal
+from ge2rt.spec.registry import default_registry
+
+_KEPT_SNAPSHOTS = 8
+_KEPT_PLANS = 4096
+
+# kernel name -> ((snapshot of descs, plan), ...), newest first; replaced as a whole, never mutated
+_recent: dict[str, tuple[tuple[Any, Plan], ...]] = {}
+_plans: dict[tuple[Any, ...], Plan] = {}
+_lock = threading.Lock()
+
+
+def launch_kernel(
+    kernel_name: str, buffers: Sequence[int], descs: Mapping[str, Any] | None, stream: int = 0
+) -> int:
+    """Run a kernel by name; returns 0 or a negative status code (``docs/contract.md``).
+
+    Args:
+        kernel_name: name or alias in the registry.
+        buffers: device pointers as ints, inputs then outputs; a kernel with a ``param_block`` also
+            takes the host address of its block as one extra last entry.
+        descs: ``{"buffers": [{"shape", "dtype", "layout", "device", "strides"?, "offset"?}, ...],
+            "attrs"?: {...}}``, one entry a buffer.
+        stream: 0 or a stream handle (a ``cudaStream_t`` as int on cuda).
+
+    Nothing is raised for bad input (unless ``GE2RT_RAISE=1``): see ``last_error()``.
+    """
+    try:
+        for snapshot, plan in _recent.get(kernel_name, ()):
+            if snapshot == descs:
+                return plan.run(buffers, stream)
+        return _launch_new(kernel_name, buffers, descs, stream)
+    except Ge2rtError as fault:
+        return failed(fault, kernel_name if isinstance(kernel_name, str) else repr(kernel_name))
+    except Exception as fault:  # noqa: BLE001 - the contract answers with a code, whatever happens
+        return failed(unexpected(fault, repr(kernel_name)), repr(kernel_name))
+
+
+def find_kernel(name: Any) -> KernelSpec:
+    """The kernel of that name or alias; an error with the nearest names otherwise."""
+    registry = default_registry()
+    kernel = registry.find(name) if isinstance(name, str) else None
+    if kernel is None:
+        near = difflib.get_close_matches(str(name), registry.names(), 3, 0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else "see ge2rt.query_kernels()"
+        raise InvalidArgumentError(
+            "no kernel of this name", kernel=str(name), detail="argument", next_step=hint
+        )
+    return kernel
+
+
+def prepare(
+    name: str,
+    descs: Mapping[str, Any] | CallDescs,
+    *,
+    device: str | Device | None = None,
+    exclude: Sequence[str] = (),
+    tunables: Mapping[str, int] | None = None,
+) -> Plan:
+    """Validate, select and compile; the returned plan is called with ``(buffers, stream=0)``.
+
+    ``name`` is a kernel, or an op type (upper case): then the best kernel for the descs is chosen,
+    ``plan.choice`` says why, and ``exclude`` names kernels that may not be taken. Raises the
+    exception of the code (``InvalidArgumentError``, ``UnsupportedError``, ``CompileError``...).
+    """
+    call = descs if isinstance(descs, CallDescs) else parse_descs(descs)
+    where = device if isinstance(device, Device) else _device_of(call.buffers, device)
+    plan = _plan_for(name, call.buffers, call.attrs, where, tuple(exclude), tunables)
+    if not plan.is_empty:
+        plan.compiled(aligned=True)
+    return plan
+
+
+def clear() -> None:
+    """Forget all plans and snapshots: the next call of each kernel is validated and prepared anew."""
+    with _lock:
+        _recent.clear()
+        _plans.clear()
+
+
+def _launch_new(name: Any, buffers: Any, descs: Any, stream: int) -> int:
+    kernel = find_kernel(name)
+    if kernel.param_block and _has_block(buffers, descs):
+        return _launch_block(kernel, list(buffers), stream)
+    if descs is None:
+        raise InvalidArgumentError(
+            "descs are missing", kernel=kernel.name, argument="descs",
+            expected='{"buffers": [{"shape": ..., "dtype": ...}, ...]}', got="None",
+        )  # fmt: skip
+    call = parse_descs(descs)
+    plan = _plan_for(kernel.name, call.buffers, call.attrs, _device_of(call.buffers, None))
+    code = plan.run(buffers, stream)
+    _remember(name, copy.deepcopy(descs), plan)
+    return code
+
+
+def _has_block(buffers: Any, descs: Any) -> bool:
+    """Whether the call is the legacy form: no descs, or one buffer more than descs."""
+    listed = descs.get("buffers") if isinstance(descs, Mapping) else None
+    count = len(listed) if isinstance(listed, Sequence) else 0
+    return count == 0 or (hasattr(buffers, "__len__") and len(buffers) == count + 1)
+
+
+def _launch_block(kernel: KernelSpec, buffers: list[Any], stream: int) -> int:
+    """The legacy form: the last pointer is the host address of a parameter block."""
+    descs, attrs, pointers = block_to_call(kernel, buffers, get_device().props.kind)
+    plan = _plan_for(kernel.name, descs, attrs, _device_of(descs, None))
+    return plan.run(pointers, stream)
+
+
+def _remember(name: str, snapshot: Any, plan: Plan) -> None:
+    with _lock:
+        kept = _recent.get(name, ())[: _KEPT_SNAPSHOTS - 1]
+        _recent[name] = ((snapshot, plan), *kept)
+
+
+def _device_of(descs: Sequence[BufferDesc | None], wanted: str | None) -> Device:
+    """The device that all descs name; without any, ``wanted`` or the default device."""
+    names = {desc.device for desc in descs if desc is not None and desc.device}
+    if wanted is not None:
+        return get_device(wanted)
+    if len(names) > 1:
+        raise InvalidArgumentError(
+            "buffers lie on different devices", got=", ".join(sorted(names)), detail="device",
+            next_step="move them to one device first",
+        )  # fmt: skip
+    return get_device(names.pop()) if names else get_device()
+
+
+def _plan_for(
+    name: str,
+    descs: Sequence[BufferDesc | None],
+    attrs: Mapping[str, Any],
+    device: Device,
+    exclude: tuple[str, ...] = (),
+    tunables: Mapping[str, int] | None = None,
+) -> Plan:
+    registry = default_registry()
+    key = (
+        name, registry.version, tuple(descs), _frozen(attrs), device.name, device.props.arch,
+        exclude, _frozen(tunables or {}), switches.get("GE2RT_CHECK"),
+    )  # fmt: skip
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _make_plan(name, descs, attrs, device, exclude, tunables)
+        with _lock:
+            if len(_plans) >= _KEPT_PLANS:
+                _plans.pop(next(iter(_plans)))
+            plan = _plans.setdefault(key, plan)
+    return plan
+
+
+def _make_plan(
+    name: str,
+    descs: Sequence[BufferDesc | None],
+    attrs: Mapping[str, Any],
+    device: Device,
+    exclude: tuple[str, ...],
+    tunables: Mapping[str, int] | None,
+) -> Plan:
+    op_kernels = default_registry().kernels_of(name)
+    if op_kernels:
+        choice = choose(op_kernels, descs, attrs, device.props, exclude=exclude)
+        candidate = require(choice)
+        assert candidate.bound is not None
+        return Plan(candidate.bound, device, choice=choice, tunables=tunables)
+    kernel = find_kernel(name)
+    bound = match(kernel, descs, attrs, device.props)
+    if isinstance(bound, Refusal):
+        raise refused(bound, kernel.name)
+    return Plan(bound, device, tunables=tunables)
+
+
+def _frozen(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A hashable form that keeps 1, 1.0 and True apart."""
+    return tuple(sorted((k, type(v).__name__, repr(v)) for k, v in values.items()))
+
+
+def explain_choice(
+    op: str, descs: Sequence[BufferDesc | None], attrs: Mapping[str, Any], device: Device,
+    exclude: Sequence[str] = (),
+) -> Choice:  # fmt: skip
+    """The ranking of all kernels of an op type for a call, with every reason."""
+    kernels = default_registry().kernels_of(op)
+    return choose(kernels, descs, attrs, device.props, exclude=tuple(exclude))

@@ -1,0 +1,157 @@
+"""A plan: one kernel prepared for one set of descriptors, ready for repeated launches."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ge2rt.base.errors import Ge2rtError
+from ge2rt.base.shapes import size_of
+from ge2rt.build.compile import build
+from ge2rt.build.problem import make_problem
+from ge2rt.build.records import Binary, Problem, Source
+from ge2rt.device.api import Device, Function, Launcher, LaunchShape
+from ge2rt.run.checks import as_pointers, check_pointers, place
+from ge2rt.run.fastpath import Run, Target, compile_fast
+from ge2rt.run.report import failed
+from ge2rt.run.select import Choice
+from ge2rt.run.specialize import is_static
+from ge2rt.spec.model import Bound
+
+_VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compiled variant of a plan: every stage of the way from problem to launcher."""
+
+    problem: Problem
+    binary: Binary
+    function: Function
+    launcher: Launcher
+    packer: struct.Struct
+
+    @cached_property
+    def source(self) -> Source:
+        """The CUDA text, rendered again if it came from the cache."""
+        from ge2rt.build.render import render  # late: a cached call never renders
+
+        return render(self.problem)
+
+    def pack(self, pointers: Sequence[int]) -> bytes:
+        """The packed parameter block for these pointers (parallel to the kernel's buffers)."""
+        values = [
+            pointers[slot.value] + slot.offset if slot.kind == "pointer" else slot.value
+            for slot in self.problem.args
+        ]
+        return self.packer.pack(*values)
+
+
+class Plan:
+    """Call it with ``(buffers, stream=0)``; returns the contract's status code.
+
+    Attributes: ``kernel`` (name), ``bound``, ``device``, ``choice`` (None when the kernel was named),
+    ``workspace`` (bytes; 0 for kernels that need none), ``is_empty`` (nothing to launch). Plans are safe to share between threads.
+    """
+
+    workspace = 0
+
+    def __init__(
+        self, bound: Bound, device: Device, *, choice: Choice | None = None,
+        tunables: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.bound = bound
+        self.device = device
+        self.choice = choice
+        self._tunables = tunables
+        self._static = is_static(bound, device.props.arch)
+        self._variants: dict[bool, Compiled] = {}
+        self._lock = threading.Lock()
+        outputs = bound.descs[len(bound.kernel.inputs) :]
+        self.is_empty = all(d is not None and size_of(d.shape) == 0 for d in outputs)
+        self.run: Run = self._slow
+
+    def __call__(self, buffers: Sequence[int], stream: int = 0) -> int:
+        """Launch; 0 or a negative status. Never raises unless ``GE2RT_RAISE`` is on."""
+        try:
+            return self.run(buffers, stream)
+        except Ge2rtError as fault:
+            return failed(fault, self.kernel)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(str(d) if d else "-" for d in self.bound.descs)
+        return f"<Plan {self.kernel}({listed}) on {self.device.name}>"
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        return self.bound.kernel.name
+
+    def compiled(self, *, aligned: bool = True) -> Compiled:
+        """The variant for 16-byte aligned pointers, or for any; compiled on first use."""
+        variant = self._variants.get(aligned)
+        if variant is None:
+            with self._lock:
+                variant = self._variants.get(aligned) or self._compile(aligned)
+                self._variants[aligned] = variant
+        return variant
+
+    def launch(self, buffers: Sequence[Any], stream: int = 0) -> None:
+        """Like a call, but raises the exception of the code."""
+        self.run(buffers, stream)
+
+    def _compile(self, aligned: bool) -> Compiled:
+        problem = make_problem(
+            self.bound, self.device.props, aligned=aligned, static=self._static,
+            tunables=self._tunables,
+        )  # fmt: skip
+        built = build(problem, self.device.props.binary_kind)
+        module = self.device.load(built.data, built.kind, built.key.digest)
+        function = module.function(built.entry)
+        shape = LaunchShape(problem.grid, problem.block, problem.shared)
+        launcher = function.launcher(shape)
+        packer = struct.Struct("@" + "".join(slot.format for slot in problem.args))
+        return Compiled(problem, built, function, launcher, packer)
+
+    def _slow(self, buffers: Any, stream: int = 0) -> int:
+        """Everything checked; afterwards repeated calls take the fast path."""
+        self.device.check_stream(stream)
+        given = as_pointers(buffers, self.kernel)
+        pointers = place(self.bound, given)
+        check_pointers(self.bound, pointers)
+        if self.is_empty:
+            return 0
+        aligned = self._is_aligned(pointers)
+        variant = self.compiled(aligned=aligned)
+        try:
+            variant.launcher(variant.pack(pointers), stream)
+        except Ge2rtError as fault:
+            raise fault.about(kernel=self.kernel) from None
+        if self.run == self._slow:
+            self.run = compile_fast(self.bound, self._target(variant, aligned), self._slow)
+        return 0
+
+    def _is_aligned(self, pointers: Sequence[int]) -> bool:
+        # an absent or empty buffer is 0 and never spoils the alignment
+        starts = (
+            pointer + (desc.offset * desc.dtype.itemsize if desc else 0)
+            for desc, pointer in zip(self.bound.descs, pointers, strict=True)
+        )
+        return not any(start % _VECTOR_BYTES for start in starts)
+
+    def _target(self, variant: Compiled, aligned: bool) -> Target:
+        slots = variant.problem.args
+        native = getattr(variant.launcher, "native", None)
+        offsets = any(slot.offset % _VECTOR_BYTES for slot in slots if slot.kind == "pointer")
+        return Target(
+            pack=variant.packer.pack,
+            pointers=tuple((s.value, s.offset) for s in slots if s.kind == "pointer"),
+            scalars=tuple(s.value for s in slots if s.kind == "scalar"),
+            launcher=variant.launcher,
+            native=(native.address, native.context) if native is not None else None,
+            aligned=aligned and not offsets,
+        )

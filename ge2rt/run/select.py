@@ -1,0 +1,132 @@
+"""Selection among the kernels of an op type. Pure: describe, list, compare, return the reasons.
+
+The score of a candidate is the one it declares plus ge_v2's rule score: +30 when it is flagged
+``tensor_core`` and the device has tensor cores, +20 when it declares ``min_mnk`` and M, N, K reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ge2rt.base.errors import InvalidArgumentError, Status, UnsupportedError
+from ge2rt.device.api import DeviceProps
+from ge2rt.spec.match import match
+from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
+
+TENSOR_CORE_BONUS = 30
+MIN_MNK_BONUS = 20
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One kernel of the op type: its score parts, or the reason it was turned down."""
+
+    kernel: KernelSpec
+    parts: Mapping[str, int]
+    bound: Bound | None
+    refusal: Refusal | None = None
+
+    @property
+    def score(self) -> int:
+        """Declared score plus rule scores."""
+        return sum(self.parts.values())
+
+    def __str__(self) -> str:
+        if self.refusal is not None:
+            return f"{self.kernel.name}: turned down, {explain(self.refusal)}"
+        listed = " + ".join(f"{name} {value}" for name, value in self.parts.items())
+        return f"{self.kernel.name}: {self.score} = {listed}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen kernel and everything it was compared with, best first, refused ones last."""
+
+    op: str
+    candidates: tuple[Candidate, ...]
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The best candidate that can run, or None."""
+        first = self.candidates[0] if self.candidates else None
+        return first if first is not None and first.bound is not None else None
+
+    def __str__(self) -> str:
+        rows = [f"{self.op}:"]
+        for candidate in self.candidates:
+            mark = "->" if candidate is self.chosen else "  "
+            rows.append(f" {mark} {candidate}")
+        rows += [f"    {name}: excluded by the call" for name in self.excluded]
+        return "\n".join(rows)
+
+
+def explain(refusal: Refusal) -> str:
+    """One line: argument, message, expected, got."""
+    text = f"{refusal.argument}: {refusal.message}" if refusal.argument else refusal.message
+    if refusal.expected:
+        text += f"; expected {refusal.expected}"
+    return text + (f", got {refusal.got}" if refusal.got else "")
+
+
+def refused(refusal: Refusal, kernel: str) -> InvalidArgumentError | UnsupportedError:
+    """The exception that says why ``kernel`` cannot run this call."""
+    family = UnsupportedError if refusal.code == Status.NOT_IMPLEMENTED else InvalidArgumentError
+    return family(
+        refusal.message, kernel=kernel, argument=refusal.argument, expected=refusal.expected,
+        got=refusal.got, detail=refusal.detail, next_step=refusal.next_step,
+    )  # fmt: skip
+
+
+def rule_parts(
+    kernel: KernelSpec, props: DeviceProps, names: Mapping[str, Any] | None
+) -> dict[str, int]:
+    """The named parts of a kernel's score on a device; ``names`` has M, N, K where they are known."""
+    parts = {"declared": kernel.score}
+    if kernel.flags.get("tensor_core") and props.tensor_cores:
+        parts["tensor_core"] = TENSOR_CORE_BONUS
+    if kernel.min_mnk and names and all(
+        isinstance(names.get(axis), int) and names[axis] >= least
+        for axis, least in zip("MNK", kernel.min_mnk, strict=True)
+    ):
+        parts["min_mnk"] = MIN_MNK_BONUS
+    return parts
+
+
+def choose(
+    kernels: Sequence[KernelSpec],
+    descs: Sequence[BufferDesc | None],
+    attrs: Mapping[str, Any],
+    props: DeviceProps,
+    *,
+    exclude: Collection[str] = (),
+) -> Choice:
+    """Rank the kernels (of one op type) for a call. Ties go to the earlier declared one."""
+    ranked = []
+    for kernel in kernels:
+        if kernel.name in exclude:
+            continue
+        result = match(kernel, descs, attrs, props)
+        if isinstance(result, Refusal):
+            ranked.append(Candidate(kernel, {"declared": kernel.score}, None, result))
+        else:
+            ranked.append(Candidate(kernel, rule_parts(kernel, props, result.names), result))
+    ranked.sort(key=lambda c: (c.bound is None, -c.score))
+    op = kernels[0].op if kernels else ""
+    return Choice(op, tuple(ranked), tuple(k.name for k in kernels if k.name in exclude))
+
+
+def require(choice: Choice) -> Candidate:
+    """The chosen candidate; an error that lists every reason where there is none."""
+    if choice.chosen is not None:
+        return choice.chosen
+    reasons = "; ".join(str(c) for c in choice.candidates) or "no kernel is left to choose from"
+    only = choice.candidates[0].refusal if len(choice.candidates) == 1 else None
+    if only is not None:
+        raise refused(only, choice.candidates[0].kernel.name)
+    raise UnsupportedError(
+        f"no kernel of op type {choice.op} can run this call: {reasons}",
+        next_step="cast or lay out the operands as one of these kernels wants them",
+    )

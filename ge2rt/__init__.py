@@ -1,5 +1,94 @@
-"""ge2rt: a kernel runtime that compiles from source at run time, for GPUs and for CPUs."""
+"""ge2rt: a kernel runtime that compiles from source at run time, for GPUs and for CPUs.
+
+The public names are loaded on first use, so ``import ge2rt`` reads no file, touches no device and
+costs little more than NumPy.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+# public name -> module that holds it
+_PUBLIC = {
+    "GE2_API_VERSION": "ge2rt.spec.version",
+    "check_api_version": "ge2rt.spec.version",
+    "check_client": "ge2rt.spec.version",
+    "launch_kernel": "ge2rt.abi",
+    "query_kernels": "ge2rt.abi",
+    "query_capability": "ge2rt.abi",
+    "ge_v2_kernel_table_raw": "ge2rt.abi",
+    "ge_v2_capability_table_raw": "ge2rt.abi",
+    "last_error": "ge2rt.base.errors",
+    "prepare": "ge2rt.run.launch",
+    "launch": "ge2rt.faces",
+    "choice": "ge2rt.faces",
+    "warmup": "ge2rt.faces",
+    "synchronize": "ge2rt.faces",
+    "clear_caches": "ge2rt.faces",
+    "Stream": "ge2rt.faces",
+    "Event": "ge2rt.faces",
+    "load_registry": "ge2rt.spec.registry",
+    "get_device": "ge2rt.device.registry",
+    "register_device": "ge2rt.device.registry",
+    "Plan": "ge2rt.run.plan",
+    "Status": "ge2rt.base.errors",
+    "ErrorRecord": "ge2rt.base.errors",
+    "Ge2rtError": "ge2rt.base.errors",
+    "InvalidArgumentError": "ge2rt.base.errors",
+    "InvalidTypeError": "ge2rt.base.errors",
+    "DeviceError": "ge2rt.base.errors",
+    "UnsupportedError": "ge2rt.base.errors",
+    "CompileError": "ge2rt.base.errors",
+    "OutOfMemoryError": "ge2rt.base.errors",
+    "VersionError": "ge2rt.base.errors",
+    "InternalError": "ge2rt.base.errors",
+    "RegistryError": "ge2rt.base.errors",
+}
+
+__all__ = sorted([*_PUBLIC, "__version__"])
+
+if TYPE_CHECKING:
+    from ge2rt.abi import (
+        ge_v2_capability_table_raw,
+        ge_v2_kernel_table_raw,
+        launch_kernel,
+        query_capability,
+        query_kernels,
+    )
+    from ge2rt.base.errors import (
+        CompileError,
+        DeviceError,
+        ErrorRecord,
+        Ge2rtError,
+        InternalError,
+        InvalidArgumentError,
+        InvalidTypeError,
+        OutOfMemoryError,
+        RegistryError,
+        Status,
+        UnsupportedError,
+        VersionError,
+        last_error,
+    )
+    from ge2rt.device.registry import get_device, register_device
+    from ge2rt.faces import Event, Stream, choice, clear_caches, launch, synchronize, warmup
+    from ge2rt.run.launch import prepare
+    from ge2rt.run.plan import Plan
+    from ge2rt.spec.registry import load_registry
+    from ge2rt.spec.version import GE2_API_VERSION, check_api_version, check_client
+
+
+def __getattr__(name: str) -> Any:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module 'ge2rt' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ from typing import Any
 
 from ge2rt.base.errors import InvalidArgumentError, Status, UnsupportedError
 from ge2rt.device.api import DeviceProps
-from ge2rt.spec.match import match
+from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
 
 TENSOR_CORE_BONUS = 30
@@ -130,3 +130,31 @@ def require(choice: Choice) -> Candidate:
         f"no kernel of op type {choice.op} can run this call: {reasons}",
         next_step="cast or lay out the operands as one of these kernels wants them",
     )
+
+
+def complete(
+    kernel: KernelSpec, inputs: Sequence[BufferDesc | None], attrs: Mapping[str, Any]
+) -> tuple[BufferDesc | None, ...] | Refusal:
+    """Input descs (optional ones filled in as None) plus the outputs that follow from them."""
+    missing = len(kernel.inputs) - len(inputs)
+    padded = (*inputs, *(None,) * max(missing, 0))
+    try:
+        return (*padded, *infer_outputs(kernel, padded, attrs))
+    except InvalidArgumentError as fault:
+        record = fault.record
+        return Refusal(
+            record.message, argument=record.argument, expected=record.expected, got=record.got,
+            detail=record.detail,
+        )  # fmt: skip
+
+
+def capable(
+    kernel: KernelSpec,
+    inputs: Sequence[BufferDesc | None],
+    outputs: Sequence[BufferDesc | None] | None,
+    attrs: Mapping[str, Any],
+    props: DeviceProps,
+) -> bool:
+    """Whether the kernel can run a call; outputs of None follow from the inputs."""
+    full = (*inputs, *outputs) if outputs is not None else complete(kernel, inputs, attrs)
+    return not isinstance(full, Refusal) and isinstance(match(kernel, full, attrs, props), Bound)

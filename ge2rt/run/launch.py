@@ -89,7 +89,7 @@ def prepare(
     """
     call = descs if isinstance(descs, CallDescs) else parse_descs(descs)
     where = device if isinstance(device, Device) else _device_of(call.buffers, device)
-    plan = _plan_for(name, call.buffers, call.attrs, where, tuple(exclude), tunables)
+    plan = plan_for(name, call.buffers, call.attrs, where, tuple(exclude), tunables)
     if not plan.is_empty:
         plan.compiled(aligned=True)
     return plan
@@ -112,7 +112,7 @@ def _launch_new(name: Any, buffers: Any, descs: Any, stream: int) -> int:
             expected='{"buffers": [{"shape": ..., "dtype": ...}, ...]}', got="None",
         )  # fmt: skip
     call = parse_descs(descs)
-    plan = _plan_for(kernel.name, call.buffers, call.attrs, _device_of(call.buffers, None))
+    plan = plan_for(kernel.name, call.buffers, call.attrs, _device_of(call.buffers, None))
     code = plan.run(buffers, stream)
     _remember(name, copy.deepcopy(descs), plan)
     return code
@@ -128,7 +128,7 @@ def _has_block(buffers: Any, descs: Any) -> bool:
 def _launch_block(kernel: KernelSpec, buffers: list[Any], stream: int) -> int:
     """The legacy form: the last pointer is the host address of a parameter block."""
     descs, attrs, pointers = block_to_call(kernel, buffers, get_device().props.kind)
-    plan = _plan_for(kernel.name, descs, attrs, _device_of(descs, None))
+    plan = plan_for(kernel.name, descs, attrs, _device_of(descs, None))
     return plan.run(pointers, stream)
 
 
@@ -151,7 +151,7 @@ def _device_of(descs: Sequence[BufferDesc | None], wanted: str | None) -> Device
     return get_device(names.pop()) if names else get_device()
 
 
-def _plan_for(
+def plan_for(
     name: str,
     descs: Sequence[BufferDesc | None],
     attrs: Mapping[str, Any],
@@ -159,6 +159,7 @@ def _plan_for(
     exclude: tuple[str, ...] = (),
     tunables: Mapping[str, int] | None = None,
 ) -> Plan:
+    """The plan for validated descs on a device, from the cache or made now."""
     registry = default_registry()
     key = (
         name, registry.version, tuple(descs), _frozen(attrs), device.name, device.props.arch,

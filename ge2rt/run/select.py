@@ -102,13 +102,18 @@ def choose(
     props: DeviceProps,
     *,
     exclude: Collection[str] = (),
+    infer: bool = False,
 ) -> Choice:
-    """Rank the kernels (of one op type) for a call. Ties go to the earlier declared one."""
+    """Rank the kernels (of one op type) for a call. Ties go to the earlier declared one.
+
+    With ``infer``, ``descs`` are the inputs only and each kernel's outputs follow from them.
+    """
     ranked = []
     for kernel in kernels:
         if kernel.name in exclude:
             continue
-        result = match(kernel, descs, attrs, props)
+        full = complete(kernel, descs, attrs) if infer else tuple(descs)
+        result = full if isinstance(full, Refusal) else match(kernel, full, attrs, props)
         if isinstance(result, Refusal):
             ranked.append(Candidate(kernel, {"declared": kernel.score}, None, result))
         else:

@@ -1,0 +1,263 @@
+"""The Python faces: ``launch`` on arrays, warm-up, synchronisation, streams and events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.dtypes import DType
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.device.api import Device
+from ge2rt.device.pointers import Operand, describe
+from ge2rt.device.registry import get_device
+from ge2rt.run import launch as launching
+from ge2rt.run import specialize
+from ge2rt.run.checks import overlaps, place
+from ge2rt.run.launch import find_kernel, plan_for
+from ge2rt.run.select import Choice, choose, complete, refused, require
+from ge2rt.spec.descs import desc_of
+from ge2rt.spec.model import BufferDesc, KernelSpec, Refusal
+from ge2rt.spec.registry import default_registry
+
+
+def launch(
+    name: str,
+    *arrays: Any,
+    out: Any = None,
+    stream: int | Stream = 0,
+    device: str | None = None,
+    exclude: Sequence[str] = (),
+    tunables: Mapping[str, int] | None = None,
+    **attrs: Any,
+) -> Any:
+    """Run a kernel on arrays and return its output(s).
+
+    Args:
+        name: a kernel, or an op type such as ``"GEMM_BIAS_ACT"`` (then the best kernel is chosen).
+        arrays: the inputs in declared order: NumPy, CuPy or Torch arrays, anything with
+            ``__cuda_array_interface__`` or DLPack, Python scalars (they take the first array's
+            dtype); None for an absent optional input.
+        out: array (or tuple of arrays) to write into; allocated beside the inputs if None.
+        stream: 0, a raw stream, or a :class:`Stream`.
+        device: where to run; by default where the inputs lie.
+        exclude: kernels that may not be chosen for an op type.
+        tunables: values for the kernel's tunables.
+        attrs: the kernel's attributes.
+
+    Returns the output array, or a tuple of them. An input that overlaps ``out`` in memory is copied
+    first. Raises the exception of the status code: :class:`InvalidArgumentError`,
+    :class:`InvalidTypeError`, :class:`UnsupportedError`, :class:`CompileError`,
+    :class:`DeviceError`...
+    """
+    operands = _operands(arrays)
+    where = _device(operands, device)
+    kernel, inputs = _resolve(name, operands, attrs, where, tuple(exclude))
+    descs = complete(kernel, inputs, attrs)
+    if isinstance(descs, Refusal):
+        raise refused(descs, kernel.name)
+    outputs = _outputs(kernel, descs[len(kernel.inputs) :], out, operands, where)
+    call = (*inputs, *(_desc(operand, where) for operand in outputs))
+    plan = plan_for(kernel.name, call, attrs, where, (), tunables)
+    padded = [*operands, *(None,) * (len(kernel.inputs) - len(operands)), *outputs]
+    pointers = place(plan.bound, [0 if o is None else o.address for o in padded])
+    kept = _separate(plan.bound, padded, pointers)
+    plan.launch(pointers, stream.handle if isinstance(stream, Stream) else stream)
+    where.keep_alive(kept, stream.handle if isinstance(stream, Stream) else stream)
+    results = tuple(operand.source for operand in outputs)
+    return results[0] if len(results) == 1 else results
+
+
+def choice(
+    op: str, *arrays: Any, device: str | None = None, exclude: Sequence[str] = (), **attrs: Any
+) -> Choice:
+    """How the kernels of an op type rank for these inputs, with the reason each was turned down."""
+    operands = _operands(arrays)
+    where = _device(operands, device)
+    descs = [_desc(o, where) if o is not None else None for o in operands]
+    return choose(_kernels(op), descs, attrs, where.props, exclude=exclude, infer=True)
+
+
+def warmup(device: str | None = None) -> None:
+    """Pay the one-time costs now: imports, NVRTC's start, the device, the CPU thread pool."""
+    from ge2rt.build import nvrtc  # late: the point of this function
+
+    nvrtc.warmup()
+    get_device(device).warmup()
+
+
+def synchronize(device: str | None = None) -> None:
+    """Wait for all work of a device; raises the :class:`DeviceError` of a launch that faulted."""
+    get_device(device).synchronize()
+
+
+def clear_caches() -> None:
+    """Forget plans, specialisation counts and the default registry (not the disk cache)."""
+    launching.clear()
+    specialize.clear()
+    default_registry.clear()
+
+
+class Stream:
+    """An ordered queue of launches on a device; pass it, or its ``handle``, as ``stream``."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self.device: Device = get_device(device)
+        self.handle = self.device.create_stream()
+
+    def synchronize(self) -> None:
+        """Wait until everything enqueued here is done."""
+        self.device.synchronize(self.handle)
+
+    def close(self) -> None:
+        """Give the stream back; further use is an error."""
+        if self.handle:
+            self.device.destroy_stream(self.handle)
+            self.handle = 0
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Event:
+    """A mark in a stream. ``record``, then ``synchronize`` or ``elapsed_ms`` to a later event."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self.device: Device = get_device(device)
+        self._mark: object = None
+
+    def record(self, stream: int | Stream = 0) -> None:
+        """Put the mark at the end of what is enqueued now."""
+        handle = stream.handle if isinstance(stream, Stream) else stream
+        self._mark = self.device.record_event(handle)
+
+    def synchronize(self) -> None:
+        """Wait until the mark is reached."""
+        self.device.wait_event(self._recorded())
+
+    def elapsed_ms(self, later: Event) -> float:
+        """Milliseconds from this mark to ``later``."""
+        return self.device.elapsed_ms(self._recorded(), later._recorded())
+
+    def _recorded(self) -> object:
+        if self._mark is None:
+            raise InvalidArgumentError("event was not recorded", next_step="call record() first")
+        return self._mark
+
+
+@dataclass(frozen=True)
+class _Scalar:
+    value: bool | int | float
+
+
+def _operands(arrays: Sequence[Any]) -> list[Operand | None]:
+    """Describe the inputs; Python scalars become 0-d arrays of the first array's dtype."""
+    described: list[Operand | _Scalar | None] = []
+    for index, array in enumerate(arrays):
+        if array is None:
+            described.append(None)
+        elif type(array) in (bool, int, float):
+            described.append(_Scalar(array))
+        else:
+            described.append(describe(array, f"arrays[{index}]"))
+    dtype = next((o.dtype for o in described if isinstance(o, Operand)), None)
+    return [_promote(o, dtype) if isinstance(o, _Scalar) else o for o in described]
+
+
+def _promote(scalar: _Scalar, dtype: DType | None) -> Operand:
+    if dtype is None:
+        raise InvalidTypeError(
+            "at least one input must be an array", got="only Python scalars",
+            next_step="wrap one: numpy.float32(x)", detail="dtype",
+        )  # fmt: skip
+    if isinstance(scalar.value, float) and not dtype.is_float:
+        raise InvalidTypeError(
+            "a float does not fit an integer operand", expected=str(dtype), got=repr(scalar.value),
+            detail="dtype", next_step="cast the array or the number",
+        )  # fmt: skip
+    return describe(np.array(scalar.value, dtype.numpy), "scalar")
+
+
+def _device(operands: Sequence[Operand | None], wanted: str | None) -> Device:
+    names = {o.device for o in operands if o is not None}
+    if len(names) > 1:
+        raise InvalidArgumentError(
+            "inputs lie on different devices", got=", ".join(sorted(names)), detail="device",
+            next_step="move them to one device first",
+        )  # fmt: skip
+    home = names.pop() if names else None
+    if wanted is not None and home is not None:
+        target = get_device(wanted)
+        if not target.accepts(home):
+            raise InvalidArgumentError(
+                "inputs lie on another device", expected=target.name, got=home, detail="device"
+            )
+        return target
+    return get_device(wanted or home)
+
+
+def _kernels(op: str) -> Sequence[KernelSpec]:
+    return default_registry().kernels_of(op) or [find_kernel(op)]
+
+
+def _resolve(
+    name: str, operands: Sequence[Operand | None], attrs: Mapping[str, Any], where: Device,
+    exclude: tuple[str, ...],
+) -> tuple[KernelSpec, list[BufferDesc | None]]:  # fmt: skip
+    """The kernel to run, and the descs of its inputs."""
+    descs = [_desc(o, where) if o is not None else None for o in operands]
+    if default_registry().kernels_of(name):
+        ranked = choose(_kernels(name), descs, attrs, where.props, exclude=exclude, infer=True)
+        return require(ranked).kernel, descs
+    return find_kernel(name), descs
+
+
+def _desc(operand: Operand, where: Device) -> BufferDesc:
+    return desc_of(operand.shape, operand.dtype, operand.strides, where.name)
+
+
+def _outputs(
+    kernel: KernelSpec, descs: Sequence[BufferDesc | None], out: Any,
+    operands: Sequence[Operand | None], where: Device,
+) -> list[Operand]:  # fmt: skip
+    if out is None:
+        like = next((o.source for o in operands if o is not None), None)
+        fresh = [where.empty(d.shape, d.dtype, like) for d in descs if d is not None]
+        return [describe(array, spec.name) for array, spec in zip(fresh, kernel.outputs, strict=True)]
+    given = out if isinstance(out, tuple) else (out,)
+    if len(given) != len(kernel.outputs):
+        raise InvalidArgumentError(
+            "wrong number of outputs", kernel=kernel.name, argument="out",
+            expected=str(len(kernel.outputs)), got=str(len(given)),
+        )  # fmt: skip
+    described = [describe(a, s.name) for a, s in zip(given, kernel.outputs, strict=True)]
+    for operand, spec in zip(described, kernel.outputs, strict=True):
+        if operand.readonly:
+            raise InvalidArgumentError(
+                "output is read-only", kernel=kernel.name, argument=spec.name
+            )
+    return described
+
+
+def _separate(bound: Any, operands: list[Operand | None], pointers: list[int]) -> list[Any]:
+    """Copy inputs that overlap an output; returns what must stay alive during the launch."""
+    kept: list[Any] = [o.source for o in operands if o is not None]
+    first_output = len(bound.kernel.inputs)
+    for out, other in overlaps(bound, pointers):
+        operand = operands[other]
+        if other >= first_output or operand is None:
+            raise InvalidArgumentError(
+                "two outputs overlap in memory", kernel=bound.kernel.name,
+                argument=bound.kernel.buffers[out].name,
+            )  # fmt: skip
+        copied = operand.copy()
+        kept.append(copied)
+        pointers[other] = copied.address
+    return kept
+
+

@@ -7,9 +7,12 @@ Addresses are plain ints (device pointers). ``stream`` is an int: 0 is the defau
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from ge2rt.base.dtypes import DType
+from ge2rt.base.errors import UnsupportedError
 
 Dim3: TypeAlias = tuple[int, int, int]
 
@@ -138,3 +141,35 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def synchronize(self, stream: int | None = None) -> None:
         """Wait for one stream or all; raises the DeviceError of a faulted launch."""
+
+    # -- what every device gets, and may do better ---------------------------------------------
+    def accepts(self, home: str) -> bool:
+        """Whether memory of the device named ``home`` can be used by kernels here."""
+        return home in (self.name, self.props.kind)
+
+    def warmup(self) -> None:
+        """Pay one-time costs now (threads, context, libraries)."""
+
+    def empty(self, shape: Sequence[int], dtype: DType, like: Any = None) -> Any:
+        """A fresh array on this device, of the same library as ``like`` where that is possible."""
+        raise UnsupportedError(
+            f"device {self.name} cannot allocate arrays", next_step="pass out=", detail="device"
+        )
+
+    def keep_alive(self, objects: Sequence[Any], stream: int) -> None:
+        """Hold ``objects`` until the work enqueued so far on ``stream`` is done.
+
+        Nothing to do where a launch is done when it returns.
+        """
+
+    def record_event(self, stream: int) -> Any:
+        """A mark behind everything enqueued on ``stream``."""
+        raise UnsupportedError(f"device {self.name} has no events", detail="device")
+
+    def wait_event(self, event: Any) -> None:
+        """Wait until the mark is reached."""
+        raise UnsupportedError(f"device {self.name} has no events", detail="device")
+
+    def elapsed_ms(self, first: Any, second: Any) -> float:
+        """Milliseconds between two marks."""
+        raise UnsupportedError(f"device {self.name} has no events", detail="device")

@@ -9,7 +9,16 @@ from functools import lru_cache
 
 from ge2rt.base.errors import CompileError, UnsupportedError
 from ge2rt.ptx.ast import Imm, Param, Variable
-from ge2rt.ptx.scan import NAME, TYPE_BYTES, bits_float, excerpt, float_bits, integer, literal
+from ge2rt.ptx.scan import (
+    NAME,
+    TYPE_BYTES,
+    bits_float,
+    excerpt,
+    float_bits,
+    integer,
+    literal,
+    words,
+)
 
 MAX_INITIAL_BYTES = 1 << 28
 """More initial bytes than this in one variable are refused."""
@@ -22,11 +31,16 @@ _DECLARATOR = re.compile(
     re.ASCII,
 )
 _RELOCATION = re.compile(rf"(?:generic\s*\(\s*({NAME})\s*\)|({NAME}))\s*([+-]\s*\d+)?", re.ASCII)
-_MASKED = re.compile(rf"(0[xX][fF]{{2}}0*)\s*\((.*)\)", re.ASCII | re.DOTALL)
+_MASKED = re.compile(r"(0[xX][fF]{2}0*)\s*\((.*)\)", re.ASCII | re.DOTALL)
 _ITEM = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|$)', re.ASCII)
-_IGNORED = frozenset("visible weak common attribute".split())
-_SPACES = frozenset("global const shared local param reg".split())
-_OPAQUE = frozenset("texref samplerref surfref tex".split())
+_SIMPLE = re.compile(
+    r"(\.(?:global|const) \.align \d+ \.[busf]\d+) "
+    rf"({NAME})(?:\[(\d{{1,12}})\])?(?: = ([^;\"]*))?;",
+    re.ASCII,
+)
+_IGNORED = words("visible weak common attribute")
+_SPACES = words("global const shared local param reg")
+_OPAQUE = words("texref samplerref surfref tex")
 
 
 @dataclass(frozen=True)
@@ -80,12 +94,10 @@ def qualifiers(text: str) -> Qualifiers:
         raise CompileError(f"no {'type' if space else 'state space'} in {excerpt(text)!r}")
     if kind == "pred" and space != "reg":
         raise CompileError("only registers can be .pred")
-    size = TYPE_BYTES.get(kind, 1) * lanes
+    natural = 1 if kind == "b8" else TYPE_BYTES.get(kind, 1) * lanes
     if align and align & (align - 1):
         raise CompileError(f".align {align} is not a power of two")
-    return Qualifiers(
-        space, kind, max(align, 1) if kind == "b8" else max(align, size), lanes, extern
-    )
+    return Qualifiers(space, kind, max(align, natural), lanes, extern)
 
 
 def split_declaration(text: str) -> tuple[Qualifiers, list[Declarator]]:
@@ -128,6 +140,19 @@ def variables(text: str, line: int) -> list[Variable]:
     return [_variable(kind, declared, line) for declared in declarators]
 
 
+def plain_variable(text: str, position: int, line: int) -> tuple[Variable, int] | None:
+    """The variable declared at ``position`` in the compiler's usual spelling, and where it ends.
+
+    Cooperative groups bring a thousand of them; None sends the caller to :func:`variables`.
+    """
+    found = _SIMPLE.match(text, position)
+    if found is None:
+        return None
+    prefix, name, extent, initial = found.groups()
+    declared = Declarator(name, None, int(extent) if extent else None, initial)
+    return _variable(qualifiers(prefix), declared, line), found.end()
+
+
 def _variable(kind: Qualifiers, declared: Declarator, line: int) -> Variable:
     if declared.count is not None:
         raise CompileError(f"{declared.name}<{declared.count}> can only be registers")
@@ -168,12 +193,7 @@ def _initial(type: str, text: str) -> tuple[bytes, tuple[tuple[int, str, int], .
     relocations: list[tuple[int, str, int]] = []
     for item in _items(flat):
         if item[0] == '"':
-            data += (
-                item[1:-1]
-                .encode("latin-1", "replace")
-                .decode("unicode_escape", "replace")
-                .encode("latin-1", "replace")
-            )
+            data += _string(item[1:-1])
             continue
         immediate = literal(item)
         if immediate is None:
@@ -182,6 +202,15 @@ def _initial(type: str, text: str) -> tuple[bytes, tuple[tuple[int, str, int], .
         else:
             data += _encode(immediate, type, size)
     return bytes(data), tuple(relocations)
+
+
+def _string(text: str) -> bytes:
+    """The bytes of a string with C escapes."""
+    raw = text.encode("latin-1", "replace")
+    try:
+        return raw.decode("unicode_escape").encode("latin-1", "replace")
+    except UnicodeDecodeError:
+        raise CompileError(f"cannot read the string {excerpt(text)!r}") from None
 
 
 def _items(text: str) -> Iterator[str]:

@@ -112,6 +112,7 @@ class KernelSpec:
     backward: str = ""
     aliases: tuple[str, ...] = ()
     doc: str = ""
+    cases: Mapping[str, Any] = field(default_factory=dict)  # hints for `ge2rt check`
     source: str = ""  # file:line of the entry
     folder: str = ""  # the templates folder of its file
 
@@ -158,8 +159,9 @@ class Refusal:
 class Bound:
     """A kernel matched with a call: every name of the declaration has its value.
 
-    ``descs`` is parallel to ``kernel.buffers`` (None: absent optional). ``names`` holds dimensions
-    (int, or tuple for ``*S``), attributes, lets and dtype names of type variables.
+    ``descs`` is parallel to ``kernel.buffers`` (None: absent optional). ``names`` is what expressions
+    see: dimensions (int, or tuple for ``*S``), attributes, lets, dtype names of type variables, and
+    the buffers (their descriptors, for ``rank(X)`` and the like).
     """
 
     kernel: KernelSpec

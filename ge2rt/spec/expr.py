@@ -191,7 +191,9 @@ def _walk(tree: ast.expr, text: str) -> Iterator[ast.expr]:
 
 def _check_node(node: ast.expr, text: str, language: Language) -> None:
     if type(node) not in _RULES:
-        raise _fault(text, node.col_offset, f"{_NOT_ALLOWED.get(type(node), 'this')} is not allowed")
+        raise _fault(
+            text, node.col_offset, f"{_NOT_ALLOWED.get(type(node), 'this')} is not allowed"
+        )
     if isinstance(node, ast.Constant):
         if not (node.value is None or isinstance(node.value, (bool, int, float, str))):
             raise _fault(text, node.col_offset, f"{node.value!r} is not allowed")
@@ -207,7 +209,9 @@ def _check_node(node: ast.expr, text: str, language: Language) -> None:
 def _check_call(node: ast.Call, text: str, language: Language) -> None:
     if not isinstance(node.func, ast.Name):
         raise _fault(text, node.col_offset, "only functions of the table can be called")
-    if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+    if any(isinstance(a, ast.Starred) for a in node.args) or any(
+        k.arg is None for k in node.keywords
+    ):
         raise _fault(text, node.col_offset, "* and ** arguments are not allowed")
     name = node.func.id
     if name not in language.functions:

@@ -38,7 +38,9 @@ def _is_int(*values: Any) -> bool:
 
 
 def _sigmoid(x: Any) -> Any:
-    return np.where(x >= 0, 1.0 / (1.0 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1.0 + np.exp(-np.abs(x))))
+    return np.where(
+        x >= 0, 1.0 / (1.0 + np.exp(-np.abs(x))), np.exp(-np.abs(x)) / (1.0 + np.exp(-np.abs(x)))
+    )
 
 
 def _gelu(x: Any) -> Any:

@@ -1,0 +1,125 @@
+"""Attributes of a call against their declaration."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ge2rt.base.dtypes import dtype_of
+from ge2rt.base.errors import Ge2rtError
+from ge2rt.spec.model import AttrSpec, KernelSpec, Refusal
+from ge2rt.spec.suggest import did_you_mean, listing
+
+_INT64 = 2**63
+
+
+def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] | Refusal:
+    """Every declared attribute with its checked value, or why one cannot be used."""
+    for name in attrs:
+        if name not in kernel.attrs:
+            return Refusal(
+                "unknown attribute", argument=str(name),
+                expected=listing(kernel.attrs) or "no attributes",
+                next_step=did_you_mean(str(name), kernel.attrs),
+            )  # fmt: skip
+    values: dict[str, Any] = {}
+    for name, spec in kernel.attrs.items():
+        value = _bind(spec, attrs.get(name))
+        if isinstance(value, Refusal):
+            return value
+        values[name] = value
+    return values
+
+
+def _bind(spec: AttrSpec, given: Any) -> Any:
+    if given is None:
+        if spec.required:
+            return Refusal("attribute is missing", argument=spec.name, expected=_expected(spec))
+        return spec.default
+    try:
+        value = CONVERT[spec.type](given)
+    except (TypeError, ValueError, OverflowError, Ge2rtError):
+        return _refuse(spec, given)
+    if spec.choices and value not in spec.choices:
+        near = did_you_mean(str(value), [str(c) for c in spec.choices])
+        return _refuse(spec, given, near)
+    return value if _in_range(spec, value) else _refuse(spec, given)
+
+
+def _in_range(spec: AttrSpec, value: Any) -> bool:
+    low, high = spec.minimum, spec.maximum
+    if low is None and high is None:
+        return True
+    items = value if isinstance(value, tuple) else (value,)
+    # written so that NaN is out of every range
+    return all((low is None or v >= low) and (high is None or v <= high) for v in items)
+
+
+def _refuse(spec: AttrSpec, given: Any, next_step: str = "") -> Refusal:
+    plain = isinstance(given, (bool, int, float, str, tuple, list))
+    got = repr(given)[:80] if plain else f"an object of type {type(given).__name__}"
+    return Refusal(
+        "attribute cannot be used", argument=spec.name, expected=_expected(spec), got=got,
+        next_step=next_step,
+    )  # fmt: skip
+
+
+def _expected(spec: AttrSpec) -> str:
+    if spec.choices:
+        return " | ".join(str(c) for c in spec.choices)
+    text = {"ints": "a list of whole numbers", "str": "a string"}.get(spec.type, spec.type)
+    if spec.minimum is not None:
+        text += f" >= {spec.minimum:g}"
+    if spec.maximum is not None:
+        text += f"{' and' if spec.minimum is not None else ''} <= {spec.maximum:g}"
+    return text
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def _int(value: Any) -> int:
+    if _is_bool(value):
+        raise TypeError
+    number = operator.index(value)
+    if not -_INT64 <= number < 2 * _INT64:
+        raise OverflowError
+    return int(number)
+
+
+def _float(value: Any) -> float:
+    if _is_bool(value) or isinstance(value, (str, bytes)):
+        raise TypeError
+    return float(value)
+
+
+def _bool(value: Any) -> bool:
+    if not _is_bool(value):
+        raise TypeError
+    return bool(value)
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return str(value)
+
+
+def _ints(value: Any) -> tuple[int, ...]:
+    if isinstance(value, (list, tuple)):
+        return tuple(_int(v) for v in value)
+    if type(value).__name__ == "ndarray":
+        return _ints(value.tolist())
+    return (_int(value),)
+
+
+CONVERT: Mapping[str, Callable[[Any], Any]] = {
+    "int": _int,
+    "float": _float,
+    "bool": _bool,
+    "str": _str,
+    "ints": _ints,
+    "dtype": lambda value: dtype_of(value).name,
+}

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ge2rt.base.dtypes import DTYPES, DType, dtype_of
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import canonical_strides, contiguous_strides
@@ -170,10 +172,10 @@ def _whole(value: Any, argument: str, detail: str) -> int:
 
 
 def _items(value: Any, argument: str, detail: str) -> tuple[int, ...]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
-        value = value.tolist() if type(value).__name__ == "ndarray" else value
-        if not isinstance(value, (list, tuple)):
-            raise _wrong(argument, "a list of whole numbers", value, detail)
+        raise _wrong(argument, "a list of whole numbers", value, detail)
     if len(value) > MAX_RANK:
         raise _wrong(argument, f"at most {MAX_RANK} axes", len(value), detail)
     return tuple(_whole(v, argument, detail) for v in value)

@@ -1,8 +1,8 @@
 """The small safe language of kernels.yaml: Python's expression syntax, our own evaluator.
 
-Nothing is ever handed to ``eval``. Numbers, strings, names, arithmetic, comparisons, ``and or not``,
-``a if c else b``, tuples, indexing, and calls of the functions of a :class:`Language`. Sizes are
-bounded, so that no expression of a file can take the memory of the machine.
+Nothing is ever handed to ``eval``. Numbers, strings, names, arithmetic, comparisons, ``and or
+not``, ``a if c else b``, tuples, indexing, and calls of the functions of a :class:`Language`. Sizes
+are bounded, so that no expression of a file can take the memory of the machine.
 
 A comment at the end (``"N > 0  # an empty reduction has no maximum"``) becomes the ``note`` that a
 refusal shows.
@@ -111,6 +111,9 @@ _COMPARE: dict[type[ast.cmpop], Binary] = {
 }
 
 
+_OPERATORS = ARITHMETIC.keys() | _UNARY.keys()
+
+
 @dataclass(frozen=True)
 class Language:
     """The functions an expression may call, and what its binary operators do."""
@@ -198,9 +201,7 @@ def _check_node(node: ast.expr, text: str, language: Language) -> None:
         if not (node.value is None or isinstance(node.value, (bool, int, float, str))):
             raise _fault(text, node.col_offset, f"{node.value!r} is not allowed")
         _guard(text, node, lambda: _bounded(node.value))
-    elif isinstance(node, ast.BinOp) and type(node.op) not in ARITHMETIC:
-        raise _fault(text, node.col_offset, "this operator is not allowed")
-    elif isinstance(node, ast.UnaryOp) and type(node.op) not in _UNARY:
+    elif isinstance(node, (ast.BinOp, ast.UnaryOp)) and type(node.op) not in _OPERATORS:
         raise _fault(text, node.col_offset, "this operator is not allowed")
     elif isinstance(node, ast.Call):
         _check_call(node, text, language)

@@ -189,16 +189,17 @@ class _Builder:
             if type(event).__name__ != "ScalarEvent":
                 raise MarksFault(_start(event), "a key must be a word")
             key, mark = event.value, _start(event)
+            here = (*path, key)
             self.count(event)
             if key == "<<" and event.implicit[0]:
-                merged.append((mark, self.node(self.next(), (*path, key))))
+                merged.append((mark, self.node(self.next(), here)))
             elif key in result:
-                first = self.keys[(*path, key)]
+                first = self.keys[here]
                 self.node(self.next(), (*path, key, "again"))
-                self.faults.append((mark, (*path, key), f"duplicate key, first on line {first[0]}"))
+                self.faults.append((mark, here, f"duplicate key, first on line {first[0]}"))
             else:
-                self.keys[(*path, key)] = mark
-                result[key] = self.node(self.next(), (*path, key))
+                self.keys[here] = mark
+                result[key] = self.node(self.next(), here)
             event = self.next()
         return self.merge(result, merged) if merged else result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ge2rt.base.dtypes import DTYPES, DType
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, Status, UnsupportedError
@@ -147,7 +147,7 @@ class _Refused(Exception):
         super().__init__(refusal.message)
 
 
-def _refuse(message: str, **parts: Any) -> None:
+def _refuse(message: str, **parts: Any) -> NoReturn:
     raise _Refused(Refusal(message, **parts))
 
 
@@ -307,7 +307,7 @@ class _Binding:
         if value is None:
             _refuse(f"extent {part} does not follow from the inputs", argument=spec.name,
                     detail="shape", next_step="give the output's descriptor")  # fmt: skip
-        return value if isinstance(value, tuple) else (int(value),)
+        return tuple(value) if isinstance(value, tuple) else (int(value),)
 
     # strides and requirements
 

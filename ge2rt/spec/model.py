@@ -57,9 +57,9 @@ class AttrSpec:
 class IterateSpec:
     """A collapsed iteration space over operands (TensorIterator's job).
 
-    Without ``axes``: all operands broadcast to the common shape. With ``axes`` (an expression giving
-    a tuple of axes of the first operand): only those axes; an operand of the same rank is indexed by
-    axis, one whose rank is the number of axes by position.
+    Without ``axes``: all operands broadcast to the common shape. With ``axes`` (an expression
+    giving a tuple of axes of the first operand): only those axes; an operand of the same rank is
+    indexed by axis, one whose rank is the number of axes by position.
     """
 
     name: str
@@ -159,9 +159,9 @@ class Refusal:
 class Bound:
     """A kernel matched with a call: every name of the declaration has its value.
 
-    ``descs`` is parallel to ``kernel.buffers`` (None: absent optional). ``names`` is what expressions
-    see: dimensions (int, or tuple for ``*S``), attributes, lets, dtype names of type variables, and
-    the buffers (their descriptors, for ``rank(X)`` and the like).
+    ``descs`` is parallel to ``kernel.buffers`` (None: absent optional). ``names`` is what
+    expressions see: dimensions (int, or tuple for ``*S``), attributes, lets, dtype names of type
+    variables, and the buffers (their descriptors, for ``rank(X)`` and the like).
     """
 
     kernel: KernelSpec

@@ -16,7 +16,8 @@ import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.spec import numeric
-from ge2rt.spec.expr import ARITHMETIC, HOST_FUNCTIONS, Binary, Language
+from ge2rt.spec.expr import ARITHMETIC, Binary, Language
+from ge2rt.spec.functions import HOST_FUNCTIONS
 from ge2rt.spec.model import Bound, BufferDesc
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -218,7 +218,7 @@ def _resolve(
 
 
 def _desc(operand: Operand, where: Device) -> BufferDesc:
-    return desc_of(operand.shape, operand.dtype, operand.strides, where.name)
+    return desc_of(operand.shape, operand.dtype, strides=operand.strides, device=where.name)
 
 
 def _outputs(

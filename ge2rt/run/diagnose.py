@@ -1,0 +1,176 @@
+"""What was found on this machine, row by row, with the fix for each thing missing.
+
+``ge2rt doctor`` prints these rows, and ``docs/troubleshooting.md`` has a section for each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ge2rt.base import switches
+from ge2rt.base.errors import Ge2rtError
+from ge2rt.base.paths import cache_dir
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row. ``needed`` rows make ``ge2rt doctor`` fail when they are not ``ok``."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+    needed: bool = True
+
+
+def _python() -> Finding:
+    return Finding("python", True, f"{platform.python_version()} on {platform.platform()}")
+
+
+def _nvrtc() -> Finding:
+    from ge2rt.build import nvrtc
+
+    fix = 'pip install "ge2rt[cuda12]" (or "ge2rt[cuda13]")'
+    try:
+        return Finding("nvrtc", True, f"{nvrtc.version()} ({nvrtc.origin()})", fix)
+    except Ge2rtError as fault:
+        return Finding("nvrtc", False, fault.record.message, fix)
+
+
+def _headers() -> Finding:
+    from ge2rt.build import headers
+
+    folders = headers.include_paths()
+    missing = [
+        name for name in ("cuda_fp16.h", "cuda_bf16.h", "nv/target")
+        if not any((Path(folder) / name).exists() for folder in folders)
+    ]  # fmt: skip
+    found = f"{len(folders)} include folders"
+    if missing:
+        found += f"; missing {', '.join(missing)}"
+    return Finding(
+        "headers", not missing, found,
+        "pip install nvidia-cuda-runtime-cu12 nvidia-cuda-cccl-cu12 (CUDA 13: without -cu12)",
+    )  # fmt: skip
+
+
+def _cupy() -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
+    for package in ("cupy-cuda12x", "cupy-cuda13x", "cupy"):
+        try:
+            return Finding("cupy", True, f"{package} {version(package)}", needed=False)
+        except PackageNotFoundError:
+            continue
+    return Finding(
+        "cupy", False, "not installed", 'pip install "ge2rt[cuda12]"; only the GPU needs it',
+        needed=False,
+    )  # fmt: skip
+
+
+def _driver() -> Finding:
+    from ge2rt.device.registry import cuda_driver_version
+
+    version = cuda_driver_version()
+    if version is None:
+        return Finding(
+            "driver", False, "no NVIDIA driver: kernels run on the cpu device",
+            "install the NVIDIA driver to use a GPU; nothing to do otherwise", needed=False,
+        )  # fmt: skip
+    return Finding("driver", True, f"CUDA {version // 1000}.{version % 1000 // 10}", needed=False)
+
+
+def _device() -> Finding:
+    from ge2rt.device.registry import get_device
+
+    try:
+        device = get_device()
+    except Ge2rtError as fault:
+        return Finding("device", False, fault.record.message, fault.record.next_step)
+    return Finding("device", True, f"{device.name}: {device.props.name}, {device.props.arch}")
+
+
+def _llvm() -> Finding:
+    from ge2rt.device.objects import host_target, llvm_version
+
+    target = host_target()
+    return Finding("llvm", True, f"LLVM {llvm_version()}, host {target.cpu}")
+
+
+def _cache() -> Finding:
+    folder = cache_dir()
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    good = os.access(existing, os.W_OK) and existing.is_dir()
+    return Finding(
+        "cache", good, f"{folder}{'' if good else ' (cannot be written: memory only)'}",
+        "set GE2RT_CACHE_DIR to a folder you may write", needed=False,
+    )  # fmt: skip
+
+
+def _switches() -> Finding:
+    given = {name for name in os.environ if name.startswith("GE2RT_")}
+    unknown = sorted(given - set(switches.TABLE))
+    try:
+        shown = ", ".join(f"{n}={switches.get(n)}" for n in sorted(given - set(unknown)))
+    except Ge2rtError as fault:
+        return Finding("switches", False, str(fault), fault.record.next_step)
+    if unknown:
+        return Finding(
+            "switches", False, f"unknown: {', '.join(unknown)}", "see docs/troubleshooting.md",
+            needed=False,
+        )  # fmt: skip
+    return Finding("switches", True, shown or "none set")
+
+
+def _registry() -> Finding:
+    from ge2rt.spec.registry import default_registry
+
+    try:
+        return Finding("registry", True, f"{len(default_registry().names())} kernels")
+    except Ge2rtError as fault:
+        return Finding("registry", False, fault.record.message, "correct the file, see `ge2rt check`")
+
+
+def _compile() -> Finding:
+    from ge2rt.build.compile import compile_text
+
+    code = 'extern "C" __global__ void probe(float* x) { x[threadIdx.x] += 1.0f; }\n'
+    try:
+        compile_text(code, arch="sm_80", kind="cubin")
+    except Ge2rtError as fault:
+        return Finding("compile", False, fault.record.message, fault.record.next_step)
+    return Finding("compile", True, "a small kernel compiles to a cubin")
+
+
+def _run() -> Finding:
+    import numpy as np
+
+    from ge2rt.device.registry import get_device
+    from ge2rt.run.launch import prepare
+
+    try:
+        device = get_device("cpu")
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        desc = {"shape": [64], "dtype": "f32", "device": "cpu"}
+        plan = prepare("copy", {"buffers": [desc, desc]}, device=device)
+        plan.launch([x.ctypes.data, y.ctypes.data])
+    except Ge2rtError as fault:
+        return Finding("run", False, fault.record.message, fault.record.next_step)
+    return Finding("run", bool((x == y).all()), "the copy kernel runs on the cpu device")
+
+
+PROBES: tuple[Callable[[], Finding], ...] = (
+    _python, _nvrtc, _headers, _llvm, _cupy, _driver, _device, _cache, _switches, _registry,
+    _compile, _run,
+)  # fmt: skip
+
+
+def findings() -> list[Finding]:
+    """All rows, in order."""
+    return [probe() for probe in PROBES]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ge2rt.base.errors import CompileError, Ge2rtError
+from ge2rt.ptx import isa
 from ge2rt.ptx.ast import (
     Block,
     Guard,
@@ -97,7 +98,10 @@ class BodyParser:
                 if op in ("call", "bra", "brx"):
                     operands = self._transfer(op, rest)
                 else:
-                    operands = self._operands.all(rest)
+                    try:
+                        operands = self._operands.all(rest)
+                    except CompileError as error:
+                        raise self._refused(error, op, mods, line) from None
                     if types and types[-1] == "f32" and "." in rest:
                         operands = _as_single(operands)
                 instrs.append(Instr(op, mods, operands, guard, line, types, loc))
@@ -105,6 +109,14 @@ class BodyParser:
                 loc = (int(found[4]), int(found[5]))
             elif kind is not None and self._other(kind, found):
                 return position
+
+    def _refused(
+        self, error: CompileError, op: str, mods: tuple[str, ...], line: int
+    ) -> Ge2rtError:
+        """Unknown instructions have unknown operands: name the instruction then."""
+        self._line = line
+        instr = Instr(op, mods, (), None, line)
+        return error if isa.is_known(instr) else isa.unsupported(instr)
 
     def _other(self, kind: int, found: re.Match[str]) -> bool:
         """Braces, labels and declarations; True at the end of the body."""

@@ -38,6 +38,7 @@ _SIMPLE = re.compile(
     rf"({NAME})(?:\[(\d{{1,12}})\])?(?: = ([^;\"]*))?;",
     re.ASCII,
 )
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _IGNORED = words("visible weak common attribute")
 _SPACES = words("global const shared local param reg")
 _OPAQUE = words("texref samplerref surfref tex")
@@ -205,12 +206,10 @@ def _initial(type: str, text: str) -> tuple[bytes, tuple[tuple[int, str, int], .
 
 
 def _string(text: str) -> bytes:
-    """The bytes of a string with C escapes."""
-    raw = text.encode("latin-1", "replace")
-    try:
-        return raw.decode("unicode_escape").encode("latin-1", "replace")
-    except UnicodeDecodeError:
-        raise CompileError(f"cannot read the string {excerpt(text)!r}") from None
+    """The bytes of a string; of the escapes of C, those with one letter."""
+    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text).encode(
+        "latin-1", "replace"
+    )
 
 
 def _items(text: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ class Target:
     pack: Callable[..., bytes]
     pointers: tuple[tuple[int, int], ...]  # (index into kernel.buffers, byte offset) an argument
     scalars: tuple[Any, ...]
-    launcher: Callable[[bytes, int], None]
+    launcher: Any  # a Launcher; one with a native entry also has fault(status), which raises
     native: tuple[int, int] | None  # (address, context)
     aligned: bool
 
@@ -47,7 +47,13 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
         address, scope["context"] = target.native
         scope["native"] = _NATIVE(address)
         tests.append("stream == 0")
-        launch = [f"if native(context, {packed}) == 0:", "    return 0"]
+        scope["fault"] = target.launcher.fault
+        launch = [
+            f"status = native(context, {packed})",
+            "if status == 0:",
+            "    return 0",
+            "fault(status)",
+        ]
     else:
         launch = [f"launcher({packed}, stream)", "return 0"]
     body = [

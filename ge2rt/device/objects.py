@@ -94,9 +94,7 @@ class _Llvm:
         llvm.initialize_native_asmparser()  # inline asm
         self.binding = llvm
         self.version = str(llvmlite.__version__)
-        self.native = HostTarget(
-            llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        )
+        self.native = HostTarget(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
         self.jit = llvm.create_lljit_compiler(self.machine(self.native))
         self.names = itertools.count()
 

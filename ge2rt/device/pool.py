@@ -36,9 +36,7 @@ _PYTHON_THREADS_US = 300.0  # what a launch must take before Python threads pay
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
 _WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32)
-_PREPARE = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64
-)
+_PREPARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64)
 _FINISH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _CLOCK = ctypes.CFUNCTYPE(ctypes.c_int64)
@@ -60,10 +58,6 @@ class AlignedBytes:
     def get(self, offset: int, ctype: type) -> int:
         """Load one integer."""
         return int(ctype.from_address(self.address + offset).value)  # type: ignore[attr-defined]
-
-
-class _Interrupt(threading.local):
-    raised: BaseException | None = None
 
 
 def usable_cpus() -> tuple[int, ...]:
@@ -98,7 +92,7 @@ class Pool:
         self._prepare = _PREPARE(entry["prepare"])
         self._work = _WORK(entry["work"])
         self._finish = _FINISH(entry["finish"])
-        self._interrupt = _Interrupt()
+        self._raised: dict[int, BaseException] = {}  # by thread
         self._poll = _POLL(self._on_poll)
         self._memory = AlignedBytes(pool_ir.POOL_BYTES)
         self.address = self._memory.address
@@ -143,14 +137,18 @@ class Pool:
         try:
             ctypes.pythonapi.PyErr_CheckSignals()
         except BaseException as raised:  # noqa: BLE001 - a signal handler may raise anything
-            self._interrupt.raised = raised
+            self._raised[threading.get_ident()] = raised
             return 1
         return 0
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended a launch of this thread and has not been raised yet."""
+        return bool(self._raised) and threading.get_ident() in self._raised
+
     def take_interrupt(self) -> BaseException:
         """What a signal handler raised during this thread's last launch."""
-        raised, self._interrupt.raised = self._interrupt.raised, None
-        return raised or KeyboardInterrupt()
+        return self._raised.pop(threading.get_ident(), None) or KeyboardInterrupt()
 
     def _launch_python(self, context: int, args: bytes) -> int:
         """A launch spread over Python threads; small ones run on the caller alone."""

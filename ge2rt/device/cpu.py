@@ -1,0 +1,238 @@
+"""The CPU device: PTX translated to native code, its blocks spread over the thread pool.
+
+A launch is done when it returns. Any host address is a valid device pointer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
+
+from ge2rt.base import switches
+from ge2rt.base.errors import DeviceError, InvalidArgumentError, OutOfMemoryError
+from ge2rt.device import objects
+from ge2rt.device.api import Dim3, Function, LaunchShape, Module, NativeEntry
+from ge2rt.device.host import HostDevice
+from ge2rt.device.limits import arch_number, check_shape, virtual_gpu
+from ge2rt.device.objects import ObjectStore
+from ge2rt.device.pool import AlignedBytes, Pool, get_pool, thread_count
+from ge2rt.device.pool_ir import ABORT_MEMORY, CONTEXT, CONTEXT_BYTES
+from ge2rt.device.translate import EntryFacts, Translation, Translator, lower_options
+from ge2rt.ptx.native import (
+    ABORT_ASSERT,
+    ABORT_BARRIER,
+    ABORT_CHECK,
+    ABORT_HOST,
+    ABORT_TRAP,
+    ARENA_ALIGN,
+    NativeKernel,
+)
+
+_FAULTS = {
+    ABORT_TRAP: "the kernel executed a trap instruction",
+    ABORT_ASSERT: "a device-side assert failed",
+    ABORT_CHECK: "a memory, race, init or sync check failed",
+    ABORT_BARRIER: "threads of one warp wait at different barriers",
+}
+
+
+class CpuLauncher:
+    """One kernel with one launch shape. Call it with the packed arguments and a stream.
+
+    ``native`` is for callers in native code: status 0 is done; anything else is for ``fault``.
+    """
+
+    def __init__(
+        self, name: str, kernel: NativeKernel, code: objects.Linked, shape: LaunchShape,
+        globals_address: int, device: CpuDevice, keep: object,
+    ) -> None:  # fmt: skip
+        self._pool = device.pool
+        self._streams = device.stream_handles
+        self._keep = (code, keep)
+        self.name = name
+        self.kernel = kernel
+        self.shape = shape
+        self._param_bytes = kernel.param_bytes
+        self._memory = _context(kernel, code.address, shape, globals_address, self._pool)
+        self.native = NativeEntry(self._pool.entry_address, self._memory.address)
+        self._run: Callable[[bytes], int] = partial(self._pool.launch, self._memory.address)
+
+    def __call__(self, args: bytes, stream: int = 0) -> None:
+        """Run the kernel; DeviceError where it faulted, KeyboardInterrupt on Ctrl-C."""
+        if stream not in self._streams:
+            raise InvalidArgumentError(
+                "not a stream of this device", expected="0 or a stream made by ge2rt on it",
+                got=repr(stream), argument="stream", kernel=self.name,
+            )  # fmt: skip
+        if len(args) < self._param_bytes:
+            raise InvalidArgumentError(
+                "the packed arguments are too short", kernel=self.name,
+                expected=f"{self._param_bytes} bytes", got=str(len(args)),
+            )  # fmt: skip
+        if self._pool.interrupted:
+            self.fault(ABORT_HOST)
+        status = self._run(args)
+        if status:
+            self.fault(status)
+
+    @property
+    def expected_us(self) -> float:
+        """Microseconds of work a launch is expected to take on one thread; -1 before the first."""
+        ticks = self._memory.get(CONTEXT["ESTIMATE"], ctypes.c_int64)
+        return ticks / self._pool.ticks_per_us if ticks >= 0 else -1.0
+
+    def fault(self, status: int) -> NoReturn:
+        """Raise what a status other than 0 means."""
+        if status == ABORT_HOST:
+            raise self._pool.take_interrupt()
+        if status == ABORT_MEMORY:
+            raise OutOfMemoryError(
+                "no host memory for a block's shared and local memory", kernel=self.name,
+                got=f"{self.kernel.arena_bytes + self.shape.shared} bytes a thread",
+            )  # fmt: skip
+        raise DeviceError(
+            _FAULTS.get(status, f"the kernel stopped with status {status}"), kernel=self.name,
+            next_step="run again with GE2RT_CHECK=memory,race,sync on the cpu device",
+        )  # fmt: skip
+
+
+def _context(
+    kernel: NativeKernel, address: int, shape: LaunchShape, globals_address: int, pool: Pool
+) -> AlignedBytes:
+    memory = AlignedBytes(CONTEXT_BYTES)
+    dynamic = (shape.shared + ARENA_ALIGN - 1) & -ARENA_ALIGN
+    wide = {
+        "KERNEL": address, "POOL": pool.address, "GLOBALS": globals_address, "LOG": 0,
+        "BLOCKS": shape.grid[0] * shape.grid[1] * shape.grid[2],
+        "ARENA": kernel.arena_bytes + dynamic + ARENA_ALIGN, "ESTIMATE": -1,
+    }  # fmt: skip
+    for name, value in wide.items():
+        memory.put(CONTEXT[name], ctypes.c_int64, value)
+    for axis, extent in enumerate(shape.grid):
+        memory.put(CONTEXT["GRID"] + 4 * axis, ctypes.c_uint32, extent)
+    memory.put(CONTEXT["SHARED"], ctypes.c_int32, shape.shared)
+    return memory
+
+
+class CpuFunction(Function):
+    """A kernel; lowered for each block shape that it is launched with."""
+
+    def __init__(self, module: CpuModule, name: str, facts: EntryFacts) -> None:
+        self.name = name
+        self.param_layout = facts.param_layout
+        self._facts = facts
+        self._module = module
+
+    def launcher(self, shape: LaunchShape) -> CpuLauncher:
+        """Check ``shape`` against the device's limits and prepare it for repeated launches."""
+        check_shape(self._module.device.props, self._facts.needs, shape)
+        kernel, code = self._module.code(self.name, shape.block)
+        return CpuLauncher(
+            self.name, kernel, code, shape, self._module.globals_address, self._module.device, self
+        )
+
+    def native(self, block: Dim3) -> NativeKernel:
+        """The lowered form for a block shape: notes, sizes, and LLVM IR unless it was cached."""
+        return self._module.code(self.name, block)[0]
+
+
+class CpuModule(Module):
+    """A loaded PTX module, with its own copy of the module's variables."""
+
+    def __init__(self, device: CpuDevice, translation: Translation, key: str) -> None:
+        self.device = device
+        self.key = key
+        self._translation = translation
+        self._facts = translation.facts()
+        self._refuse_newer()
+        self._code: dict[object, tuple[NativeKernel, objects.Linked]] = {}
+        self._lock = threading.Lock()
+        self._globals = AlignedBytes(max(len(self._facts.image.image), 1))
+        self.globals_address = self._globals.address
+        self._fill_globals()
+
+    def _refuse_newer(self) -> None:
+        arch = self.device.props.arch
+        if arch_number(self._facts.target) > arch_number(arch):
+            raise InvalidArgumentError(
+                "the PTX needs a newer device", expected=f".target {arch} or older",
+                got=self._facts.target, detail="cuda",
+                next_step=f"set GE2RT_CPU_ARCH={self._facts.target} or compile for {arch}",
+            )  # fmt: skip
+
+    def _fill_globals(self) -> None:
+        image = self._facts.image
+        ctypes.memmove(self.globals_address, image.image, len(image.image))
+        for offset, target in image.relocations:
+            pointer = struct.pack("<Q", self.globals_address + target)
+            ctypes.memmove(self.globals_address + offset, pointer, 8)
+
+    def function(self, name: str) -> CpuFunction:
+        """The kernel ``name``; InvalidArgumentError lists the kernels there are."""
+        facts = self._facts.entries.get(name)
+        if facts is None:
+            raise InvalidArgumentError(
+                "no such kernel in the module", kernel=name,
+                expected=", ".join(self._facts.entries) or "none: the module has no kernels",
+            )  # fmt: skip
+        return CpuFunction(self, name, facts)
+
+    def global_address(self, name: str) -> tuple[int, int]:
+        """(address, bytes) of a ``__device__`` or ``__constant__`` variable."""
+        for slot in self._facts.image.slots:
+            if slot.name == name:
+                return self.globals_address + slot.offset, slot.nbytes
+        raise InvalidArgumentError(
+            f"no variable {name!r} in the module",
+            expected=", ".join(slot.name for slot in self._facts.image.slots) or "none",
+        )
+
+    def code(self, name: str, block: Dim3) -> tuple[NativeKernel, objects.Linked]:
+        """The native code of a kernel for a block shape, made and linked once."""
+        options = lower_options(block)
+        with self._lock:
+            found = self._code.get((name, options))
+            if found is None:
+                kernel = self._translation.kernel(name, options)
+                linked = objects.link(kernel.object_code, (kernel.symbol,))[kernel.symbol]
+                found = self._code[name, options] = kernel, linked
+            return found
+
+
+class CpuDevice(HostDevice):
+    """The host's CPU as a virtual GPU of ``GE2RT_CPU_ARCH``."""
+
+    def __init__(
+        self, *, store: ObjectStore | None = None,
+        translator: Callable[[], Translator] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.props = virtual_gpu(switches.get("GE2RT_CPU_ARCH"), thread_count())
+        self.store = store if store is not None else objects.MemoryStore()
+        self._translator = translator
+
+    @property
+    def pool(self) -> Pool:
+        """The thread pool, made with the first launcher."""
+        return get_pool(self.store)
+
+    @property
+    def stream_handles(self) -> set[int]:
+        """Valid streams, 0 included; the same set for the device's whole life."""
+        return self._streams.handles
+
+    def load(self, binary: bytes, kind: str, key: str, line_map: object = None) -> CpuModule:
+        """Load PTX text; ``key`` names it in messages."""
+        if kind != "ptx":
+            raise InvalidArgumentError(
+                "the cpu device loads PTX text", expected="ptx", got=kind, detail="device"
+            )
+        return CpuModule(self, Translation(binary, self.store, self._translator), key)
+
+    def warmup(self) -> None:
+        """Import LLVM and make the thread pool."""
+        _ = self.pool

@@ -1,0 +1,88 @@
+"""NVRTC's log as records, mapped back to the template."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from ge2rt.base.errors import CompileError
+from ge2rt.build import headers
+from ge2rt.build.records import Source
+
+# Sources are compiled under this folder so that no current directory gets into the output.
+PREFIX = "/ge2rt/"
+_HEAD = re.compile(
+    r"(?P<file>.*?)\((?P<line>\d+)\): (?P<severity>catastrophic error|error|warning|remark)"
+    r"(?: #[\w-]+)?: (?P<text>.*)"
+)
+_MISSING = re.compile(r"(?:cannot|could not) open source file \"([^\"]+)\"")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class CompileDiagnostic:
+    """One message of the compiler. ``file`` and ``line`` are the template's where it is known."""
+
+    file: str
+    line: int
+    column: int  # 1-based, 0: unknown
+    severity: str  # "error" | "warning" | "remark"
+    text: str
+    shown: str = ""  # the line of source, and a caret below it
+    rendered_line: int = 0  # line of the rendered source, 0 when the message is about a header
+
+    def __str__(self) -> str:
+        at = f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        if self.rendered_line and self.rendered_line != self.line:
+            at += f" (rendered line {self.rendered_line})"
+        return f"{at}: {self.severity}: {self.text}" + (f"\n{self.shown}" if self.shown else "")
+
+
+def parse_log(log: str, source: Source | None = None) -> tuple[CompileDiagnostic, ...]:
+    """The messages of a log in order; those about ``source`` point at its template."""
+    found: list[CompileDiagnostic] = []
+    for line in log.splitlines():
+        match = _HEAD.fullmatch(line)
+        if match:
+            found.append(_first(match, source))
+        elif found and line.strip() and line.startswith("  "):
+            found[-1] = _continued(found[-1], line[2:])
+    return tuple(found)
+
+
+def _first(match: re.Match[str], source: Source | None) -> CompileDiagnostic:
+    file, line = match["file"].removeprefix(PREFIX), int(match["line"])
+    severity = "error" if match["severity"].endswith("error") else match["severity"]
+    if source is None or file != source.name:
+        return CompileDiagnostic(file, line, 0, severity, match["text"])
+    name, at = source.line_map.find(line)
+    return CompileDiagnostic(name or file, at, 0, severity, match["text"], rendered_line=line)
+
+
+def _continued(message: CompileDiagnostic, line: str) -> CompileDiagnostic:
+    if line.strip() == "^":
+        column = line.index("^") + 1
+        return replace(message, column=column, shown=f"{message.shown}\n  {line}".lstrip("\n"))
+    if message.shown or message.column:
+        return replace(message, text=f"{message.text} {line.strip()}")
+    return replace(message, shown=f"  {line}")
+
+
+def failure(log: str, source: Source, kernel: str, arch: str) -> CompileError:
+    """The error for a log of a failed compilation: its first errors, and what to do."""
+    messages = parse_log(log, source)
+    errors = [m for m in messages if m.severity == "error"]
+    if not errors:
+        return CompileError(
+            f"NVRTC refused the compilation for {arch}", kernel=kernel, got=log.strip(),
+            where=source.name,
+        )  # fmt: skip
+    missing = _MISSING.search(errors[0].text)
+    text = "\n".join(str(m) for m in errors[:_SHOWN])
+    more = f"\n... and {len(errors) - _SHOWN} more errors" if len(errors) > _SHOWN else ""
+    return CompileError(
+        f"{len(errors)} error{'s' * (len(errors) > 1)} for {arch}\n{text}{more}",
+        kernel=kernel, where=f"{errors[0].file}:{errors[0].line}",
+        next_step=headers.advice(missing.group(1)) if missing else "",
+        extra={"diagnostics": messages, "log": log},
+    )  # fmt: skip

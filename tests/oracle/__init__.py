@@ -1,0 +1,1 @@
+"""A second, independent reading of PTX: a plain NumPy interpreter and programs to try it on."""

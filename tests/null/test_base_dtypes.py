@@ -1,0 +1,71 @@
+"""Dtypes and switches."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ge2rt.base import switches
+from ge2rt.base.dtypes import DTYPES, dtype_of
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.paths import cache_dir, resource
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_itemsize_is_numpys(name):
+    assert DTYPES[name].numpy.itemsize == DTYPES[name].itemsize
+
+
+@pytest.mark.parametrize("name", [n for n in DTYPES if n != "q8"])
+def test_a_dtype_is_found_by_its_numpy_dtype(name):
+    assert dtype_of(DTYPES[name].numpy) is DTYPES[name]
+    assert dtype_of(name) is DTYPES[name]
+
+
+@pytest.mark.parametrize("bad", [np.complex64, "c16", object, "f128x", np.dtype(">f4"), "U3"])
+def test_other_dtypes_are_refused(bad):
+    with pytest.raises(InvalidTypeError, match="cannot be used"):
+        dtype_of(bad)
+
+
+def test_every_switch_is_documented():
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    for name in switches.TABLE:
+        assert f"`{name}`" in text, name
+
+
+def test_nothing_else_reads_the_environment():
+    offenders = [
+        str(path)
+        for path in (ROOT / "ge2rt").rglob("*.py")
+        if re.search(r"os\.(environ|getenv)", path.read_text(encoding="utf-8"))
+    ]
+    allowed = {"switches.py", "diagnose.py", "nvrtc.py", "cuda.py", "headers.py"}
+    assert {Path(p).name for p in offenders} <= allowed
+
+
+def test_a_malformed_switch_says_what_it_wants(monkeypatch):
+    monkeypatch.setenv("GE2RT_THREADS", "many")
+    with pytest.raises(InvalidArgumentError, match=r"GE2RT_THREADS is malformed.*'many'"):
+        switches.get("GE2RT_THREADS")
+    monkeypatch.setenv("GE2RT_CHECK", "memory,luck")
+    with pytest.raises(InvalidArgumentError, match="init, memory, race, sync"):
+        switches.get("GE2RT_CHECK")
+
+
+def test_switches_follow_the_environment(monkeypatch):
+    assert switches.get("GE2RT_STATIC_BUDGET") == 4
+    monkeypatch.setenv("GE2RT_STATIC_BUDGET", "9")
+    assert switches.get("GE2RT_STATIC_BUDGET") == 9
+    monkeypatch.setenv("GE2RT_CACHE_DIR", "/somewhere/else")
+    assert cache_dir() == Path("/somewhere/else")
+
+
+def test_resources_are_found():
+    assert resource("kernels.yaml").is_file()
+    assert resource("templates").is_dir()

@@ -25,14 +25,15 @@ def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] |
             )  # fmt: skip
     values: dict[str, Any] = {}
     for name, spec in kernel.attrs.items():
-        value = _bind(spec, attrs.get(name))
+        value = bind_attr(spec, attrs.get(name))
         if isinstance(value, Refusal):
             return value
         values[name] = value
     return values
 
 
-def _bind(spec: AttrSpec, given: Any) -> Any:
+def bind_attr(spec: AttrSpec, given: Any) -> Any:
+    """The checked value of one attribute, or a :class:`Refusal`; None is the default."""
     if given is None:
         if spec.required:
             return Refusal("attribute is missing", argument=spec.name, expected=_expected(spec))

@@ -2,7 +2,8 @@
 
 ``shape`` is logical. For the layouts ``NCHW`` and ``NHWC`` it is always given in the order N, C, H,
 W; the layout says in which order the elements lie in memory, and strides follow from it when they
-are not given. Where strides are given, they are the truth.
+are not given. Where strides are given, they are the truth. A device that is not named is ``""``:
+the default device of the call.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,8 @@ class CallDescs:
     """What ``descs`` of a call say. ``kernel`` is the name under that key, if any."""
 
     buffers: tuple[BufferDesc | None, ...] = ()
-    attrs: Mapping[str, Any] | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
     kernel: str | None = None
-
-    @property
-    def given_attrs(self) -> Mapping[str, Any]:
-        """The attributes, empty when there are none."""
-        return self.attrs or {}
 
 
 def parse_descs(descs: Any) -> CallDescs:
@@ -110,11 +106,11 @@ def parse_buffer(entry: Any, name: str = "buffer") -> BufferDesc:
 def desc_of(
     shape: Sequence[int],
     dtype: Any,
-    *,
     strides: Sequence[int] | None = None,
+    device: str = "cpu",
+    *,
     offset: int = 0,
     layout: str = "rowmajor",
-    device: str = "cpu",
 ) -> BufferDesc:
     """A checked descriptor; strides in elements, row-major (or the layout's) when not given."""
     entry = {
@@ -222,7 +218,7 @@ def _layout(value: Any, rank: int, argument: str) -> str:
 
 def _device(value: Any, argument: str) -> str:
     if value is None:
-        return "cpu"
+        return ""
     if type(value).__module__ == "torch":
         value = str(value)
     if not isinstance(value, str) or not _DEVICE.match(value):

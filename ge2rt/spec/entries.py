@@ -22,7 +22,6 @@ from ge2rt.spec.reference import REFERENCE
 
 Entry = Mapping[str, Any]
 
-ATTR_KINDS = ("int", "float", "bool", "str", "ints", "dtype")
 _TYPE_NAMES: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "str", list: "ints"}
 
 
@@ -47,7 +46,7 @@ def build_kernel(entry: Entry, *, folder: str = "", source: str = "") -> KernelS
         outputs=tuple(_buffer(b, "output") for b in entry["outputs"]),
         launch=_launch(entry["launch"]),
         types={name: tuple(dtypes) for name, dtypes in entry.get("types", {}).items()},
-        attrs={name: _attr(name, a) for name, a in entry.get("attrs", {}).items()},
+        attrs={name: attr_spec(name, a) for name, a in entry.get("attrs", {}).items()},
         lets=_named(entry.get("let", {})),
         iterate=tuple(_iterate(name, i) for name, i in entry.get("iterate", {}).items()),
         tunables={name: tuple(values) for name, values in entry.get("tunables", {}).items()},
@@ -75,7 +74,7 @@ def _named(entries: Entry) -> tuple[tuple[str, Expression], ...]:
 
 def _buffer(entry: Entry, role: str) -> BufferSpec:
     shape = entry["shape"]
-    rest: dict[str, Any] = {k: tuple(entry[k]) for k in ("layouts", "overlap") if k in entry}
+    rest: dict[str, Any] = {k: tuple(entry[k]) for k in ("layouts", "overlap") if entry.get(k)}
     return BufferSpec(
         name=entry["name"],
         role=role,
@@ -88,7 +87,8 @@ def _buffer(entry: Entry, role: str) -> BufferSpec:
     )
 
 
-def _attr(name: str, entry: Entry) -> AttrSpec:
+def attr_spec(name: str, entry: Entry) -> AttrSpec:
+    """One value of ``attrs``; its type must be clear."""
     kind = attr_type(entry)
     return AttrSpec(
         name=name,

@@ -1,0 +1,276 @@
+"""What names in a kernels file mean: dtypes, buffers, expression names, templates, duplicates.
+
+The rules are a table. Each takes an entry whose structure may be broken in other places: sections
+named in ``broken`` are left out, and names are not judged where a section that gives names is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from pathlib import PurePosixPath
+from typing import Any
+
+from ge2rt.base.dtypes import DTYPES
+from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.spec.attrs import bind_attr
+from ge2rt.spec.entries import attr_spec, attr_type
+from ge2rt.spec.expr import HOST, Language, parse
+from ge2rt.spec.marks import Path
+from ge2rt.spec.model import Refusal
+from ge2rt.spec.reference import REFERENCE
+from ge2rt.spec.suggest import did_you_mean, listing
+
+Found = tuple[Path, str, bool]  # path, message, whether the key is meant
+
+DEVICE_NAMES = frozenset({"cc", "kind", "tensor_cores"})
+SPACE_FACTS = ("size", "rank", "shape", "vec")
+_NAMING = ("inputs", "outputs", "types", "attrs", "let", "iterate", "tunables")
+
+
+@dataclass
+class _Scope:
+    """An entry with the names it declares."""
+
+    entry: Mapping[str, Any]
+    folder: FilePath
+    complete: bool  # whether every section that gives names is whole
+    buffers: dict[str, Path] = field(default_factory=dict)
+    dims: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for path, buffer in self.each_buffer():
+            self.buffers.setdefault(buffer["name"], path)
+            shape = buffer["shape"] if isinstance(buffer["shape"], list) else []
+            self.dims |= {part.removeprefix("*") for part in shape if isinstance(part, str)}
+
+    def each_buffer(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        for role in ("inputs", "outputs"):
+            for i, buffer in enumerate(self.section(role, ())):
+                yield (role, i), buffer
+
+    def section(self, name: str, default: Any) -> Any:
+        return self.entry.get(name, default)
+
+    @property
+    def values(self) -> set[str]:
+        """Names of a bound call, without lets."""
+        declared = set(self.section("attrs", {})) | set(self.section("types", {}))
+        return declared | self.dims | set(self.buffers)
+
+    @property
+    def bound(self) -> set[str]:
+        """Names of a bound call."""
+        return self.values | set(self.section("let", {}))
+
+    @property
+    def spaces(self) -> set[str]:
+        """``NAME_size`` and the like of the iteration spaces."""
+        return {f"{s}_{fact}" for s in self.section("iterate", {}) for fact in SPACE_FACTS}
+
+
+def meaning_faults(kernels: Any, folder: FilePath, broken: Iterable[Path]) -> Iterator[Found]:
+    """All faults of meaning. ``broken``: paths (cut to three parts) of broken structure."""
+    bad = set(broken)
+    if not isinstance(kernels, list) or ("kernels",) in bad:
+        return
+    yield from _duplicates(kernels)
+    for i, entry in enumerate(kernels):
+        here: Path = ("kernels", i)
+        if here in bad and not isinstance(entry, dict):
+            continue
+        gone = {p[2] for p in bad if p[:2] == here and len(p) > 2}
+        whole = {k: v for k, v in entry.items() if k not in gone}
+        scope = _Scope(whole, folder, not gone & set(_NAMING) and "outputs" in whole)
+        for rule in RULES:
+            for path, message, on_key in rule(scope):
+                yield (*here, *path), message, on_key
+
+
+def _duplicates(kernels: list[Any]) -> Iterator[Found]:
+    seen: dict[str, int] = {}
+    for i, entry in enumerate(kernels):
+        if not isinstance(entry, dict):
+            continue
+        aliases = entry.get("aliases")
+        named: list[tuple[Path, Any]] = [(("name",), entry.get("name"))]
+        named += [(("aliases", j), a) for j, a in enumerate(aliases or ()) if aliases]
+        for path, name in named:
+            if isinstance(name, str) and name in seen:
+                yield ("kernels", i, *path), f"{name!r} is taken by kernels[{seen[name]}]", False
+            elif isinstance(name, str):
+                seen[name] = i
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    return f"unknown {what} {name!r}; {did_you_mean(name, names) or 'known: ' + listing(names, 20)}"
+
+
+def _one_name_each(scope: _Scope) -> Iterator[Found]:
+    seen: dict[str, str] = {}
+    sections = ("types", "attrs", "let", "iterate", "tunables")
+    given = [((*p, "name"), b["name"], "a buffer") for p, b in scope.each_buffer()]
+    for section in sections:
+        given += [((section, n), n, f"in {section!r}") for n in scope.section(section, {})]
+    for path, name, what in given:
+        if name in seen:
+            yield path, f"the name {name!r} is used twice: {seen[name]} and {what}", True
+        elif name in DEVICE_NAMES:
+            yield path, f"the name {name!r} is a fact of the device", True
+        seen.setdefault(name, what)
+    reserved = {n for n, what in seen.items() if what not in ("in 'attrs'", "in 'let'")}
+    for name in sorted(scope.dims & reserved):
+        path = next(p for p, n, _ in given if n == name)
+        yield path, f"the name {name!r} is used twice: a dimension and {seen[name]}", True
+
+
+def _dtypes(scope: _Scope) -> Iterator[Found]:
+    types = scope.section("types", {})
+    for name, dtypes in types.items():
+        for j, dtype in enumerate(dtypes):
+            if dtype not in DTYPES:
+                yield ("types", name, j), _unknown("dtype", dtype, DTYPES), False
+    for path, buffer in scope.each_buffer():
+        dtype = buffer["dtype"]
+        if dtype.startswith("attr:"):
+            attr = scope.section("attrs", {}).get(dtype[5:])
+            if scope.complete and (attr is None or attr_type(attr) != "dtype"):
+                yield (*path, "dtype"), f"no attribute {dtype[5:]!r} of type dtype", False
+        elif dtype not in DTYPES and dtype not in types and scope.complete:
+            yield (*path, "dtype"), _unknown("dtype", dtype, [*DTYPES, *types]), False
+
+
+def _tolerances(scope: _Scope) -> Iterator[Found]:
+    for dtype in scope.section("tolerance", {}):
+        if dtype not in DTYPES:
+            yield ("tolerance", dtype), _unknown("dtype", dtype, DTYPES), True
+
+
+def _buffer_names(scope: _Scope) -> Iterator[Found]:
+    inputs = {b["name"] for p, b in scope.each_buffer() if p[0] == "inputs"}
+    for path, buffer in scope.each_buffer():
+        if path[0] == "inputs" and isinstance(buffer["shape"], str):
+            yield (*path, "shape"), "an input's shape is a list of names, not an expression", False
+        for j, name in enumerate(buffer.get("overlap", ())):
+            if path[0] == "inputs":
+                yield (*path, "overlap"), "only outputs can overlap inputs", True
+            elif scope.complete and name not in inputs:
+                yield (*path, "overlap", j), _unknown("input", name, inputs), False
+    for space, entry in scope.section("iterate", {}).items():
+        for j, name in enumerate(entry["over"]):
+            if scope.complete and name not in scope.buffers:
+                path = ("iterate", space, "over", j)
+                yield path, _unknown("buffer", name, scope.buffers), False
+
+
+def _attributes(scope: _Scope) -> Iterator[Found]:
+    for name, entry in scope.section("attrs", {}).items():
+        kind = attr_type(entry)
+        if not kind:
+            yield (
+                ("attrs", name),
+                "the type is not clear from default and choices; add `type:`",
+                True,
+            )
+            continue
+        if entry.get("runtime") and kind not in ("int", "float"):
+            yield (
+                ("attrs", name, "runtime"),
+                f"only int and float can be runtime, not {kind}",
+                False,
+            )
+        if entry.get("default") is not None:
+            bound = bind_attr(attr_spec(name, entry), entry["default"])
+            if isinstance(bound, Refusal):
+                message = f"the default does not fit: expected {bound.expected}, got {bound.got}"
+                yield ("attrs", name, "default"), message, False
+
+
+def _tunables(scope: _Scope) -> Iterator[Found]:
+    known = scope.section("tunables", {})
+    for name in scope.section("prefer", {}):
+        if scope.complete and name not in known:
+            yield ("prefer", name), _unknown("tunable", name, known), True
+
+
+def _template(scope: _Scope) -> Iterator[Found]:
+    name = scope.section("template", None)
+    if name is None:
+        return
+    pure = PurePosixPath(name)
+    if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name:
+        yield ("template",), "a template's name cannot leave its folder", False
+        return
+    if not any((folder / name).is_file() for folder in template_folders(scope.folder)):
+        found = [f.name for d in template_folders(scope.folder) for f in d.glob("*.j2")]
+        hint = did_you_mean(name, found)
+        yield ("template",), f"no template {name!r} here" + (f"; {hint}" if hint else ""), False
+
+
+def template_folders(folder: FilePath) -> tuple[FilePath, FilePath]:
+    """Where the templates of a kernels file in ``folder`` are looked for, in order."""
+    return folder / "templates", folder
+
+
+def _let_names(scope: _Scope) -> Iterator[Found]:
+    known = scope.values
+    for name, text in scope.section("let", {}).items():
+        yield from _names(scope, ("let", name), text, known)
+        known = known | {name}
+
+
+def _expression_names(scope: _Scope) -> Iterator[Found]:
+    bound, spaces = scope.bound, scope.spaces
+    launch = bound | spaces | DEVICE_NAMES | set(scope.section("tunables", {}))
+    for path, buffer in scope.each_buffer():
+        if isinstance(buffer["shape"], str):
+            yield from _names(scope, (*path, "shape"), buffer["shape"], bound)
+    for i, text in enumerate(scope.section("requires", ())):
+        yield from _names(scope, ("requires", i), text, bound | DEVICE_NAMES)
+    for name, entry in scope.section("iterate", {}).items():
+        if entry.get("axes") is not None:
+            yield from _names(scope, ("iterate", name, "axes"), entry["axes"], bound)
+    for name, text in scope.section("prefer", {}).items():
+        yield from _names(scope, ("prefer", name), text, launch)
+    geometry = scope.section("launch", {})
+    for part in ("grid", "block"):
+        for i, text in enumerate(geometry.get(part, ())):
+            yield from _names(scope, ("launch", part, i), text, launch)
+    if geometry.get("shared") is not None:
+        yield from _names(scope, ("launch", "shared"), geometry["shared"], launch)
+    if scope.section("reference", None) is not None:
+        yield from _names(scope, ("reference",), scope.entry["reference"], bound, REFERENCE)
+
+
+def _names(
+    scope: _Scope, path: Path, text: Any, known: Iterable[str], language: Language = HOST
+) -> Iterator[Found]:
+    if not isinstance(text, str) or not scope.complete:
+        return
+    try:
+        names = parse(text, language).names
+    except InvalidArgumentError:
+        return  # told by the structure's check
+    for name in sorted(names - set(known)):
+        yield path, f"{_unknown('name', name, known)} (in {text!r})", False
+
+
+def _cases(scope: _Scope) -> Iterator[Found]:
+    cases = scope.section("cases", {})
+    for part in ("dims", "ranks"):
+        for name in cases.get(part, {}):
+            if scope.complete and name not in scope.dims:
+                yield ("cases", part, name), _unknown("dimension", name, scope.dims), True
+    attrs = scope.section("attrs", {})
+    for i, given in enumerate(cases.get("attrs", ())):
+        for name in given:
+            if scope.complete and name not in attrs:
+                yield ("cases", "attrs", i, name), _unknown("attribute", name, attrs), True
+
+
+RULES: tuple[Callable[[_Scope], Iterator[Found]], ...] = (
+    _one_name_each, _dtypes, _tolerances, _buffer_names, _attributes, _tunables, _template,
+    _let_names, _expression_names, _cases,
+)  # fmt: skip

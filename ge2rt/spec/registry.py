@@ -1,0 +1,212 @@
+"""The registry: all declared kernels by name, alias and op type.
+
+A file is checked once; then a snapshot of its entries (plain JSON in the cache folder, named by the
+file's digest) spares later processes YAML and checking. Each :class:`KernelSpec` is built when it
+is first asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ge2rt.base import switches
+from ge2rt.base.errors import InvalidArgumentError, RegistryError
+from ge2rt.base.paths import resource
+from ge2rt.spec import snapshot
+from ge2rt.spec.entries import build_kernel
+from ge2rt.spec.faults import registry_error
+from ge2rt.spec.model import KernelSpec
+from ge2rt.spec.suggest import did_you_mean
+
+_versions = itertools.count(1)  # no two states of any registries share a version
+
+
+@dataclass
+class _Row:
+    """An entry of a file, or a finished kernel."""
+
+    name: str
+    op: str
+    score: int
+    aliases: tuple[str, ...]
+    source: str
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    kernel: KernelSpec | None = None
+
+    def built(self) -> KernelSpec:
+        if self.kernel is None:
+            self.kernel = build_kernel(self.entry, folder=self.folder, source=self.source)
+        return self.kernel
+
+
+class Registry:
+    """Kernels by name. ``version`` changes with each change, so callers can cache by it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, _Row] = {}
+        self._aliases: dict[str, str] = {}
+        self._files: tuple[str, ...] = ()
+        self.version = next(_versions)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The kernels files that were added, in order."""
+        return self._files
+
+    def add_file(self, path: str | Path, *, trusted: bool = False) -> None:
+        """Add every kernel of a file, or none of them.
+
+        Raises :class:`RegistryError` with all faults, among them names that are taken (an entry may
+        say ``replace: true``), and :class:`VersionError`. ``trusted`` files are not checked.
+        """
+        file = Path(path)
+        try:
+            data = file.read_bytes()
+        except OSError as fault:
+            raise RegistryError(
+                f"the kernels file {file} cannot be read: {fault.strerror or fault}",
+                next_step="give the path of a .yaml file",
+            ) from None  # fmt: skip
+        rows = []
+        for item in snapshot.load(file, data, trusted=trusted):
+            entry = item["entry"]
+            rows.append((_row(file, item), bool(entry.get("replace", False)), item))
+        with self._lock:
+            self._check_clashes(file, rows)
+            for row, _, _ in rows:
+                self._put(row)
+            self._files = (*self._files, str(file))
+            self.version = next(_versions)
+
+    def add(self, kernel: KernelSpec, *, replace: bool = False) -> None:
+        """Add one finished declaration."""
+        row = _Row(
+            kernel.name, kernel.op, kernel.score, kernel.aliases, kernel.source, kernel=kernel
+        )
+        with self._lock:
+            self._check_clashes(Path(kernel.source or "-"), [(row, replace, {})])
+            self._put(row)
+            self.version = next(_versions)
+
+    def _check_clashes(self, file: Path, rows: list[tuple[_Row, bool, Any]]) -> None:
+        faults = []
+        for row, replace, item in rows:
+            for name in (row.name, *row.aliases):
+                owner = self._aliases.get(name, name if name in self._rows else None)
+                if owner is None or (replace and owner == row.name):
+                    continue
+                line, column = item.get("mark", (1, 1))
+                home = self._rows[owner].source or "this program"
+                faults.append(
+                    f"{file}:{line}:{column} {name}: the name is taken by {owner!r} of {home}; "
+                    "add `replace: true` to replace it"
+                )
+        if faults:
+            raise registry_error(file, faults)
+
+    def _put(self, row: _Row) -> None:
+        former = self._rows.get(row.name)
+        for alias in former.aliases if former else ():
+            self._aliases.pop(alias, None)
+        self._rows[row.name] = row
+        self._aliases.update(dict.fromkeys(row.aliases, row.name))
+
+    def find(self, name: str) -> KernelSpec | None:
+        """The kernel of this name or alias, or None."""
+        row = self._rows.get(self._aliases.get(name, name))
+        return row.built() if row is not None else None
+
+    def get(self, name: str) -> KernelSpec:
+        """The kernel of this name or alias; InvalidArgumentError suggests the nearest name."""
+        kernel = self.find(name)
+        if kernel is None:
+            hint = did_you_mean(name, [*self._rows, *self._aliases])
+            raise InvalidArgumentError(
+                "no kernel of this name", kernel=name, detail="argument",
+                next_step=hint or "see query_kernels()",
+            )  # fmt: skip
+        return kernel
+
+    def kernels_of(self, op: str) -> list[KernelSpec]:
+        """The kernels of an op type, in the order in which they were declared."""
+        return [row.built() for row in list(self._rows.values()) if row.op == op]
+
+    def names(self) -> list[str]:
+        """All names, without aliases, in the order of declaration."""
+        return list(self._rows)
+
+    def ops(self) -> list[str]:
+        """All op types, in the order in which they first appear."""
+        return list(dict.fromkeys(row.op for row in list(self._rows.values())))
+
+    def table(self) -> dict[str, int]:
+        """The raw capability table: ``<OPTYPE>__<KERNEL>`` -> score."""
+        return {f"{r.op}__{r.name}": r.score for r in list(self._rows.values())}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows or name in self._aliases
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _row(file: Path, item: Mapping[str, Any]) -> _Row:
+    entry = item["entry"]
+    folders = (file.parent / "templates", file.parent)
+    folder = next((f for f in folders if (f / entry["template"]).is_file()), folders[0])
+    return _Row(
+        name=entry["name"],
+        op=entry["op"],
+        score=entry["score"],
+        aliases=tuple(entry.get("aliases", ())),
+        source=f"{file}:{item['mark'][0]}",
+        entry=entry,
+        folder=str(folder),
+    )
+
+
+class _Default:
+    """The default registry: the shipped file and those of ``GE2RT_REGISTRY``, made on first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._registry: Registry | None = None
+
+    def __call__(self) -> Registry:
+        registry = self._registry
+        if registry is not None:
+            return registry
+        with self._lock:
+            if self._registry is None:
+                registry = Registry()
+                registry.add_file(resource("kernels.yaml"), trusted=True)
+                for path in switches.get("GE2RT_REGISTRY"):
+                    registry.add_file(path)
+                self._registry = registry
+            return self._registry
+
+    def clear(self) -> None:
+        """Forget it, with all that was added; the next call reads the files again."""
+        with self._lock:
+            self._registry = None
+
+
+default_registry = _Default()
+
+
+def load_registry(path: str | Path, *, into: Registry | None = None) -> Registry:
+    """Check a kernels file and add its kernels to ``into`` (the default registry when None).
+
+    Raises :class:`RegistryError`, whose ``faults`` are all faults of the file, or
+    :class:`VersionError`.
+    """
+    registry = default_registry() if into is None else into
+    registry.add_file(path)
+    return registry

@@ -35,11 +35,13 @@ class Value:
 class Emitter:
     """Collects the lines of one LLVM function and the declarations it needs.
 
-    ``lanes`` is the warp width W of the code being written (32, 16, ... 1).
+    ``lanes`` is the warp width W of the code being written (32, 16, ... 1). ``features`` are the
+    target's, as LLVM spells them (``"+avx512f,+fma"``); rules may use them for a quicker form.
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, *, features: str = "") -> None:
         self.lanes = lanes
+        self.features = features
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self._next = 0
@@ -96,6 +98,21 @@ class Emitter:
         given = list(values)
         lanes = max((v.lanes for v in given), default=0)
         return [self.splat(v, lanes) for v in given]
+
+    def reinterpret(self, value: Value, type: str, lanes: int) -> Value:
+        """Bitcast the whole value: ``<32 x i32>`` to ``<64 x i16>``, an i32 to ``<2 x i16>``."""
+        if (value.type, value.lanes) == (type, lanes):
+            return value
+        full = f"<{lanes} x {type}>" if lanes else type
+        return self.raw(f"bitcast {value} to {full}", type, lanes)
+
+    def shuffle(self, a: Value, b: Value | None, indices: Sequence[int]) -> Value:
+        """A constant shuffle of one or two vectors; the second counts on from the first's end."""
+        other = "poison" if b is None else b.text
+        picks = ", ".join(f"i32 {i}" for i in indices)
+        mask = f"<{len(indices)} x i32> <{picks}>"
+        rhs = f"shufflevector {a}, {a.full_type} {other}, {mask}"
+        return self.raw(rhs, a.type, len(indices))
 
     # -- operations ----------------------------------------------------------------------------
     def binary(self, op: str, a: Value, b: Value) -> Value:

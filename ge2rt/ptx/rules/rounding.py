@@ -1,0 +1,212 @@
+"""Exact rounding without touching the processor's rounding mode.
+
+The directed modes start from the result rounded to nearest and the sign of its error, then move one
+step. Errors come from TwoSum and from products that are exact in double (Muller et al., "Handbook
+of Floating-Point Arithmetic", chapters 4 and 5). With AVX-512 the rounding sits in the instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ge2rt.ptx.emit import BITS, Emitter, Value
+from ge2rt.ptx.rules.operands import integer, number
+
+MODES = ("rn", "rz", "rm", "rp")
+
+_X86_MODE = {"rm": 9, "rp": 10, "rz": 11}  # with exceptions suppressed
+_X86_NAME = {"fma": "vfmadd", "add": "add", "mul": "mul", "div": "div", "sqrt": "sqrt"}
+
+
+def nudge(e: Emitter, nearest: Value, error: Value, mode: str) -> Value:
+    """From the value rounded to nearest to the one rounded by ``mode``.
+
+    ``error`` is any number with the sign of (exact - nearest), 0 where exact, NaN for "leave it".
+    """
+    bits = f"i{BITS[nearest.type]}"
+    word = e.bitcast(nearest, bits)
+    zero = number(error.type, 0.0)
+    sign = e.binary("ashr", word, integer(bits, BITS[bits] - 1))
+    if mode == "rz":
+        negative = e.compare("icmp slt", word, integer(bits, 0))
+        toward = e.select(negative, e.unary("fneg", error), error)
+        moved, needed = (
+            e.binary("add", word, integer(bits, -1)),
+            e.compare("fcmp olt", toward, zero),
+        )
+    else:  # one step down is -1 on positive and +1 on negative numbers
+        down = e.binary("xor", e.binary("shl", sign, integer(bits, 1)), integer(bits, -1))
+        moved = e.binary("add" if mode == "rm" else "sub", word, down)
+        needed = e.compare("fcmp olt" if mode == "rm" else "fcmp ogt", error, zero)
+    return e.bitcast(e.select(needed, moved, word), nearest.type)
+
+
+def two_sum(e: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
+    """The rounded sum and its exact error."""
+    total = e.binary("fadd", a, b)
+    part = e.binary("fsub", total, a)
+    left = e.binary("fsub", a, e.binary("fsub", total, part))
+    return total, e.binary("fadd", left, e.binary("fsub", b, part))
+
+
+def narrow(e: Emitter, wide: Value, type: str, mode: str, rest: Value | None = None) -> Value:
+    """Round ``wide`` (+ ``rest``, smaller than half a unit of it) to a narrower type."""
+    nearest = e.convert("fptrunc", wide, type)
+    if mode == "rn":
+        return nearest
+    error = e.binary("fsub", wide, e.convert("fpext", nearest, wide.type))
+    if rest is not None:
+        exact = e.compare("fcmp oeq", error, number(wide.type, 0.0))
+        error = e.select(exact, rest, error)
+    return nudge(e, nearest, error, mode)
+
+
+def to_odd(e: Emitter, total: Value, rest: Value) -> Value:
+    """``total + rest`` rounded to odd: a later rounding to fewer bits then is the only one."""
+    bits = f"i{BITS[total.type]}"
+    zero = number(total.type, 0.0)
+    word = e.bitcast(nudge(e, total, rest, "rz"), bits)
+    inexact = e.compare("fcmp one", rest, zero)
+    return e.bitcast(e.binary("or", word, e.convert("zext", inexact, bits)), total.type)
+
+
+def narrow_to_odd(e: Emitter, wide: Value) -> Value:
+    """A double as a float rounded to odd."""
+    nearest = e.convert("fptrunc", wide, "float")
+    return to_odd_by(e, nearest, e.binary("fsub", wide, e.convert("fpext", nearest, "double")))
+
+
+def to_odd_by(e: Emitter, nearest: Value, error: Value) -> Value:
+    """As :func:`to_odd`, with an error of another float type."""
+    bits = f"i{BITS[nearest.type]}"
+    word = e.bitcast(nudge(e, nearest, error, "rz"), bits)
+    inexact = e.compare("fcmp one", error, number(error.type, 0.0))
+    return e.bitcast(e.binary("or", word, e.convert("zext", inexact, bits)), nearest.type)
+
+
+def rounded(e: Emitter, op: str, args: Sequence[Value], mode: str) -> Value:
+    """``fma``, ``add``, ``mul``, ``div`` or ``sqrt`` of floats or doubles in any rounding mode.
+
+    In double without AVX-512 the directed forms assume that no product or residual underflows.
+    """
+    values = e.alike(args)
+    if mode == "rn":
+        return _nearest(e, op, values)
+    step = 512 // BITS[values[0].type]
+    if "+avx512f" in e.features and values[0].lanes and values[0].lanes % step == 0:
+        return _embedded(e, op, values, mode, step)
+    return _directed[op](e, values, mode)
+
+
+def _nearest(e: Emitter, op: str, values: Sequence[Value]) -> Value:
+    if op in ("fma", "sqrt"):
+        return e.call(f"llvm.{op}", values)
+    return e.binary(f"f{op}", values[0], values[1])
+
+
+def _embedded(e: Emitter, op: str, values: Sequence[Value], mode: str, step: int) -> Value:
+    first = values[0]
+    pieces = []
+    for start in range(0, first.lanes, step):
+        picks = range(start, start + step)
+        parts = [v if v.lanes == step else e.shuffle(v, None, picks) for v in values]
+        pieces.append(_embedded_call(e, op, parts, mode))
+    while len(pieces) > 1:
+        pieces = [
+            e.shuffle(a, b, range(2 * a.lanes))
+            for a, b in zip(pieces[::2], pieces[1::2], strict=True)
+        ]
+    return pieces[0]
+
+
+def _embedded_call(e: Emitter, op: str, parts: Sequence[Value], mode: str) -> Value:
+    first = parts[0]
+    name = f"llvm.x86.avx512.{_X86_NAME[op]}.p{'s' if first.type == 'float' else 'd'}.512"
+    kinds = ", ".join([p.full_type for p in parts] + ["i32"])
+    e.declarations[name] = f"declare {first.full_type} @{name}({kinds})"
+    given = ", ".join([str(p) for p in parts] + [f"i32 {_X86_MODE[mode]}"])
+    return e.raw(f"call {first.full_type} @{name}({given})", first.type, first.lanes)
+
+
+def _sum(e: Emitter, a: Value, b: Value, mode: str) -> tuple[Value, Value]:
+    """TwoSum in which an exact zero has the sign that rounding down wants (-0)."""
+    total, rest = two_sum(e, a, b)
+    if mode == "rm":
+        total = e.unary("fneg", e.binary("fsub", e.unary("fneg", a), b))
+    return total, rest
+
+
+def _wide(e: Emitter, values: Sequence[Value]) -> list[Value]:
+    return [e.convert("fpext", v, "double") for v in values]
+
+
+def _directed_add(e: Emitter, values: Sequence[Value], mode: str) -> Value:
+    a, b = _wide(e, values)
+    total, rest = _sum(e, a, b, mode)
+    if values[0].type == "double":
+        return _overflowing(e, total, rest, values, mode)
+    return narrow(e, total, "float", mode, rest)
+
+
+def _directed_mul(e: Emitter, values: Sequence[Value], mode: str) -> Value:
+    a, b = _wide(e, values)
+    product = e.binary("fmul", a, b)
+    if values[0].type == "float":
+        return narrow(e, product, "float", mode)
+    rest = e.call("llvm.fma", (a, b, e.unary("fneg", product)))
+    return _overflowing(e, product, rest, values, mode)
+
+
+def _directed_fma(e: Emitter, values: Sequence[Value], mode: str) -> Value:
+    a, b, c = _wide(e, values)
+    if values[0].type == "float":
+        total, rest = _sum(e, e.binary("fmul", a, b), c, mode)
+        return narrow(e, total, "float", mode, rest)
+    nearest = e.call("llvm.fma", (a, b, c))
+    if mode == "rm":
+        nearest = e.unary("fneg", e.call("llvm.fma", (e.unary("fneg", a), b, e.unary("fneg", c))))
+    return _overflowing(e, nearest, _fma_error(e, a, b, c, nearest), values, mode)
+
+
+def _fma_error(e: Emitter, a: Value, b: Value, c: Value, nearest: Value) -> Value:
+    """Boldo and Muller's ErrFmaNearest, summed up: it has the exact error's sign."""
+    high = e.binary("fmul", a, b)
+    low = e.call("llvm.fma", (a, b, e.unary("fneg", high)))
+    alpha, small = two_sum(e, c, low)
+    beta, beta_low = two_sum(e, high, alpha)
+    gamma = e.binary("fadd", e.binary("fsub", beta, nearest), beta_low)
+    return e.binary("fadd", gamma, small)
+
+
+def _overflowing(
+    e: Emitter, nearest: Value, error: Value, values: Sequence[Value], mode: str
+) -> Value:
+    """Nudge a double; an infinity from finite operands counts as too far out."""
+    infinite = number("double", float("inf"))
+    blown = e.compare("fcmp oeq", e.call("llvm.fabs", (nearest,)), infinite)
+    for v in values:
+        blown = e.binary("and", blown, e.compare("fcmp olt", e.call("llvm.fabs", (v,)), infinite))
+    return nudge(e, nearest, e.select(blown, e.unary("fneg", nearest), error), mode)
+
+
+def _directed_div(e: Emitter, values: Sequence[Value], mode: str) -> Value:
+    quotient = e.binary("fdiv", values[0], values[1])
+    a, b, q = _wide(e, (*values, quotient))
+    residual = e.call("llvm.fma", (e.unary("fneg", q), b, a))
+    sign = e.call("llvm.copysign", e.alike((number("double", 1.0), b)))
+    return nudge(e, quotient, e.binary("fmul", residual, sign), mode)
+
+
+def _directed_sqrt(e: Emitter, values: Sequence[Value], mode: str) -> Value:
+    root = e.call("llvm.sqrt", values)
+    a, r = _wide(e, (values[0], root))
+    return nudge(e, root, e.call("llvm.fma", (e.unary("fneg", r), r, a)), mode)
+
+
+_directed = {
+    "add": _directed_add,
+    "mul": _directed_mul,
+    "fma": _directed_fma,
+    "div": _directed_div,
+    "sqrt": _directed_sqrt,
+}

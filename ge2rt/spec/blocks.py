@@ -85,12 +85,9 @@ def block_to_call(kernel: KernelSpec, buffers: Sequence[Any], device: str = "cpu
         raise _bad(f"pointers and the address of a {name} block", "nothing", "buffers")
     block = read_block(name, buffers[-1])
     pointers = [_pointer(value) for value in buffers[:-1]]
-    slots = [s for s in _SLOTS[name] if name == "gemm_backward_ex" or s.there(block)]
-    if len(pointers) != len(slots):
-        expected = f"{len(slots)}: {', '.join(s.name for s in slots)}, and the block"
-        raise _bad(expected, f"{len(pointers)} and the block", "buffers")
+    slots = _slots(name, block, len(pointers))
     given = dict(zip((s.name for s in slots), pointers, strict=True))
-    used = {s.name: s for s in slots if given[s.name] or s.there(block)}
+    used = {s.name: s for s in slots if s.there(block) or (s.there is _if_given and given[s.name])}
     descs = [_desc(kernel, i, used, block, device) for i in range(len(kernel.buffers))]
     known = {b.name for b in kernel.buffers}
     for extra in used.keys() - known:
@@ -99,6 +96,19 @@ def block_to_call(kernel: KernelSpec, buffers: Sequence[Any], device: str = "cpu
         )
     ordered = [given[b.name] for b, d in zip(kernel.buffers, descs, strict=True) if d is not None]
     return BlockCall(tuple(descs), _attributes(kernel, block), ordered)
+
+
+def _slots(name: str, block: Block, count: int) -> tuple[_Slot, ...]:
+    """The slots that ``count`` pointers fill: all of them, or only those that the block names."""
+    every = _SLOTS[name]
+    named = tuple(s for s in every if s.there(block))
+    if count == len(every):
+        return every
+    if count != len(named) or name == "gemm_backward_ex":
+        wanted = every if name == "gemm_backward_ex" else named
+        expected = f"{len(wanted)}: {', '.join(s.name for s in wanted)}, and the block"
+        raise _bad(expected, f"{count} and the block", "buffers")
+    return named
 
 
 def _pointer(value: Any) -> int:
@@ -182,8 +192,8 @@ def _flag(name: str) -> Callable[[Block], bool]:
     return lambda block: bool(block[name])
 
 
-def _never(_: Block) -> bool:
-    return False
+def _if_given(_: Block) -> bool:
+    return False  # no field speaks of it: a pointer other than 0 does
 
 
 # Buffers in the order of the call. In the backward every slot is there, absent ones as 0.
@@ -205,12 +215,12 @@ _SLOTS: Mapping[str, tuple[_Slot, ...]] = {
     "gemm_backward_ex": (
         _Slot("A", _always, "M", "K", "lda"),
         _Slot("B", _always, "K", "N", "ldb"),
-        _Slot("C", _never, "M", "N", "ldc"),
+        _Slot("C", _if_given, "M", "N", "ldc"),
         _Slot("gY", _always, "M", "N", "ldgY"),
         _Slot("Z", _always, "M", "N", "ldZ"),
-        _Slot("gA", _never, "M", "K", "ldgA"),
-        _Slot("gB", _never, "K", "N", "ldgB"),
-        _Slot("gC", _never, "M", "N", "ldgC"),
-        _Slot("gBias", _never, "", ""),
+        _Slot("gA", _if_given, "M", "K", "ldgA"),
+        _Slot("gB", _if_given, "K", "N", "ldgB"),
+        _Slot("gC", _if_given, "M", "N", "ldgC"),
+        _Slot("gBias", _if_given, "", ""),
     ),
 }

@@ -27,10 +27,12 @@ from ge2rt.spec.suggest import did_you_mean, listing
 _CXX = frozenset(
     re.findall(
         r"\w+",
-        "auto bool break case catch char class const continue default delete do double else enum extern"
-        " false float for friend goto if inline int long namespace new operator private public register"
-        " return short signed sizeof static struct switch template this throw true try typedef union"
-        " unsigned using virtual void volatile while",
+        """
+        auto bool break case catch char class const continue default delete do double else enum
+        extern false float for friend goto if inline int long namespace new operator private public
+        register return short signed sizeof static struct switch template this throw true try
+        typedef union unsigned using virtual void volatile while
+        """,
     )
 )
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*$")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle import tensor
 from oracle.integers import reject, types
 from oracle.loads import frame_param

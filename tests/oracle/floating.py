@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle import floats
 from oracle.integers import INTEGER, reject, types
 from oracle.machine import DTYPES, PACKED, Machine
 from oracle.syntax import Instr, Pair
 
 Array = NDArray[Any]
-FLOATS = ("f16", "bf16", "f32", "f64")
+FLOATS = ("f16", "bf16", "tf32", "f32", "f64")
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
 

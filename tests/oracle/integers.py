@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle.machine import DTYPES, PACKED, Machine
 from oracle.syntax import Instr
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle.floating import least
 from oracle.integers import reject, types
 from oracle.machine import DTYPES, PACKED, Machine

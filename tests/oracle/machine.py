@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle.memory import CODE, LOCAL, SHARED, MemoryFault, Space
 from oracle.syntax import (
     SIZES,
@@ -198,7 +199,7 @@ class Machine:
         dtype = DTYPES[kind]
         if isinstance(operand, Reg):
             raw = self._reg(operand)[lanes]
-            return raw if dtype == bool else raw.astype(f"u{dtype.itemsize}").view(dtype)
+            return raw if dtype.kind == "b" else raw.astype(f"u{dtype.itemsize}").view(dtype)
         if isinstance(operand, Imm):
             return np.full(lanes.size, constant(operand, dtype))
         if isinstance(operand, Not):
@@ -280,7 +281,7 @@ class Machine:
 
 def constant(imm: Imm, dtype: np.dtype[Any]) -> Any:
     """An immediate as a scalar of ``dtype``."""
-    if dtype == bool:
+    if dtype.kind == "b":
         return bool(imm.value)
     if imm.kind == "int":
         bits = int(imm.value) & ((1 << (8 * dtype.itemsize)) - 1)

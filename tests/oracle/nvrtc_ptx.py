@@ -1,4 +1,4 @@
-"""CUDA C++ to PTX through NVRTC alone, kept for the session; needs no GPU and no library of ours."""
+"""CUDA C++ to PTX through NVRTC alone, kept for the session; needs no GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def compile_ptx(source: str, arch: str = "compute_80", options: tuple[str, ...] = ()) -> str:
     """PTX text of ``source``; raises NVRTC's own error with the log."""
     from cupy.cuda import nvrtc

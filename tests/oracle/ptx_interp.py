@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle.control import CONTROL
 from oracle.floating import ARITHMETIC
 from oracle.loads import MEMORY

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from oracle import floats
 from oracle.integers import reject
 from oracle.loads import read, space_of, write

@@ -43,7 +43,7 @@ def _baked_names(problem: Problem) -> Facts:
     bound = problem.bound
     scalars = {a.name for a in problem.args if a.kind == "scalar"}
     names = (*dimension_names(bound), *(name for name, _ in bound.kernel.lets))
-    kept = []
+    kept: list[Facts] = []
     for name in names:
         value = bound.names[name]
         if isinstance(value, tuple) and value and f"{name}_0" in scalars:

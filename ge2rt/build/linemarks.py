@@ -21,7 +21,7 @@ _CAPTURES = frozenset({"macro", "call", "filter"})
 class LineMarks(Extension):
     """Puts a mark into the data of every template line that is printed."""
 
-    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:  # type: ignore[override]
+    def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         """Jinja's hook: the tokens of one template, with marks in them."""
         return _Marker(stream.name or "").run(stream)
 

@@ -69,8 +69,7 @@ def _integer(value: Any, dtype: DType) -> str:
     if number == low < 0 and bits >= 32:
         # the magnitude alone would not fit the type
         return f"({number + 1}{suffix} - 1)"
-    text = f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
-    return text
+    return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
 
 
 class Literal(int):
@@ -79,6 +78,7 @@ class Literal(int):
     wide: bool
 
     def __new__(cls, value: int, wide: bool = False) -> Literal:
+        """``wide`` literals are ``long long``; so are those that do not fit an int."""
         self = super().__new__(cls, value)
         self.wide = wide or not -(2**31) <= value < 2**31
         return self

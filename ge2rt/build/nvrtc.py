@@ -1,8 +1,8 @@
 """NVRTC: CUDA text to PTX or cubin for any architecture, without a driver or a GPU.
 
-The library of the pip wheel is called directly through ctypes: its interface is a dozen C functions,
-and importing CuPy for it costs many times what loading it costs. Where only CuPy knows where the
-library is, CuPy's binding does the same.
+The library of the pip wheel is called directly through ctypes: its interface is a dozen C
+functions, and importing CuPy for it costs many times what loading it costs. Where only CuPy knows
+where the library is, CuPy's binding does the same.
 """
 
 from __future__ import annotations
@@ -105,9 +105,7 @@ class _Library:
 
     def _lowered(self, program: ctypes.c_void_p, expression: str) -> str:
         result = ctypes.c_char_p()
-        self._checked(
-            "nvrtcGetLoweredName", program, _utf8(expression), ctypes.byref(result)
-        )
+        self._checked("nvrtcGetLoweredName", program, _utf8(expression), ctypes.byref(result))
         return (result.value or b"").decode("utf-8")
 
 
@@ -203,7 +201,7 @@ def _has_cupy() -> bool:
 
 
 def version() -> str:
-    """NVRTC's version: the wheel's (nothing is loaded), else the library's own; "" if there is none."""
+    """Version of the wheel (nothing is loaded), else of the library; "" if there is none."""
     known = headers.toolkit().nvrtc
     if known:
         return known
@@ -219,13 +217,16 @@ def clear() -> None:
     headers.toolkit.cache_clear()
 
 
-def base_options(arch: str, kind: str) -> tuple[str, ...]:
-    """The options of every compilation: C++17, subnormals kept, exact division, line numbers."""
+def base_options(arch: str, kind: str, options: Sequence[str] = ()) -> tuple[str, ...]:
+    """The options of every compilation, as far as ``options`` does not choose otherwise.
+
+    NVRTC's own defaults are what the contract wants: subnormals kept, exact division and square
+    root, contraction to fma. Left unsaid, so that a kernel may declare ``-use_fast_math``.
+    """
     target = arch if kind == "cubin" else arch.replace("sm_", "compute_")
-    return (
-        f"--gpu-architecture={target}", "-std=c++17", "--ftz=false", "--prec-div=true",
-        "--prec-sqrt=true", "--fmad=true", "-lineinfo", "-default-device",
-    )  # fmt: skip
+    base = [f"--gpu-architecture={target}", "-std=c++17", "-lineinfo", "-default-device"]
+    chosen = any(o.lstrip("-").startswith("std=") for o in options)
+    return tuple(o for o in base if not (chosen and o.startswith("-std")))
 
 
 def compile_cuda(
@@ -239,11 +240,11 @@ def compile_cuda(
 ) -> Output:
     """Compile CUDA C++ for ``arch`` (``sm_80``) to ``kind`` ("ptx" or "cubin").
 
-    Raises :class:`CompileError` when NVRTC is missing or refuses the options; errors in the text are
-    told by ``Output.ok`` and ``log``.
+    Raises :class:`CompileError` when NVRTC is missing or refuses the options; errors in the text
+    are told by ``Output.ok`` and ``log``.
     """
     includes = [f"-I{path}" for path in headers.toolkit().include_dirs]
-    given = [*base_options(arch, kind), *options, *includes]
+    given = [*base_options(arch, kind, options), *options, *includes]
     output = compiler().compile(text, PREFIX + name, given, kind, names)
     if kind == "ptx" and output.ok:
         data = output.data.rstrip(b"\0").replace(b'"' + PREFIX.encode(), b'"')

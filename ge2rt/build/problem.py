@@ -48,8 +48,8 @@ def make_problem(
 ) -> Problem:
     """Specialise ``bound`` for a device. Calls of size zero never come here.
 
-    ``tunables`` overrides the kernel's preferences. Raises :class:`InvalidArgumentError` for a tunable
-    or an expression of the declaration that cannot be used.
+    ``tunables`` overrides the kernel's preferences. Raises :class:`InvalidArgumentError` for a
+    tunable or an expression of the declaration that cannot be used.
     """
     host = {"cc": props.cc, "kind": props.kind, "tensor_cores": props.tensor_cores}
     return _assemble(bound, props.arch, host, aligned, static, tunables, complete=False)

@@ -31,7 +31,7 @@ class Space:
 class ArgSlot:
     """One parameter of the compiled kernel.
 
-    ``kind`` is ``"pointer"`` (``value`` = index into the kernel's buffers, ``offset`` bytes are added)
+    ``kind`` is ``"pointer"`` (``value`` = index into the kernel's buffers, ``offset`` bytes added)
     or ``"scalar"`` (``value`` = the number, packed by ``format``, a struct code such as ``"i"``).
     """
 
@@ -46,8 +46,8 @@ class ArgSlot:
 class Problem:
     """A specialisation: all that the source depends on, plus the launch geometry.
 
-    ``static`` compiles extents and strides in; otherwise they are scalar arguments. ``aligned`` says
-    that every pointer is a multiple of 16 bytes.
+    ``static`` compiles extents and strides in; otherwise they are scalar arguments. ``aligned``
+    says that every pointer is a multiple of 16 bytes.
     """
 
     bound: Bound

@@ -43,13 +43,12 @@ class _Loader(jinja2.BaseLoader):
     def get_source(
         self, environment: jinja2.Environment, template: str
     ) -> tuple[str, str, Callable[[], bool]]:
-        path = templates.locate(template, self.folder)
-        file = templates.read(path)
+        file = templates.load(template, self.folder)
 
         def unchanged() -> bool:
-            return templates.read(path).digest == file.digest
+            return templates.load(template, self.folder) is file
 
-        return file.text, path, unchanged
+        return file.text, file.path, unchanged
 
 
 class Environment(ImmutableSandboxedEnvironment):
@@ -81,9 +80,9 @@ class Environment(ImmutableSandboxedEnvironment):
 
 
 def _bounded_power(left: Any, right: Any) -> None:
-    if isinstance(left, int) and isinstance(right, int):
-        if right < 0 or abs(left).bit_length() * right > _MAX_POWER_BITS:
-            raise CompileError(f"{left} ** {right} is out of bounds in a template")
+    whole = isinstance(left, int) and isinstance(right, int)
+    if whole and (right < 0 or abs(left).bit_length() * right > _MAX_POWER_BITS):
+        raise CompileError(f"{left} ** {right} is out of bounds in a template")
 
 
 def _bounded_repeat(length: int) -> None:

@@ -1,4 +1,4 @@
-"""Iteration spaces: broadcast or pick axes, order them along memory, collapse, count the vectors."""
+"""Iteration spaces: broadcast or pick axes, order them along memory, collapse, count vectors."""
 
 from __future__ import annotations
 

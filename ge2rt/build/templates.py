@@ -11,7 +11,9 @@ from ge2rt.base import paths
 from ge2rt.base.errors import CompileError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*")
-_REFERENCE = re.compile(r"\{%[-+]?\s*(?:include|import|from|extends)\s+(?:\"([^\"]+)\"|'([^']+)'|(\S))")
+_REFERENCE = re.compile(
+    r"\{%[-+]?\s*(?:include|import|from|extends)\s+(?:\"([^\"]+)\"|'([^']+)'|(\S))"
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ def clear() -> None:
     _files.clear()
 
 
-def locate(name: str, folder: str) -> str:
-    """Path of template ``name``: the kernel's folder first, then shipped files that start with ``_``.
+def load(name: str, folder: str) -> TemplateFile:
+    """Template ``name``: from the kernel's folder first, then shipped files that begin with _.
 
     Raises :class:`CompileError` for a name or a link that leaves the folder, or no such file.
     """
@@ -56,8 +58,7 @@ def locate(name: str, folder: str) -> str:
     for root in roots:
         path = os.path.join(root, *name.split("/"))
         if os.path.isfile(path):
-            _inside(path, root, name)
-            return path
+            return _read(path, root, name)
     raise CompileError(
         f"template {name!r} was not found", expected=f"a file in {' or '.join(roots)}",
         next_step="shared files start with _; others lie beside the kernels file",
@@ -73,13 +74,14 @@ def _inside(path: str, root: str, name: str) -> None:
         )  # fmt: skip
 
 
-def read(path: str) -> TemplateFile:
+def _read(path: str, root: str, name: str) -> TemplateFile:
     """The file's text and what it refers to; read again only after it changed."""
     info = os.stat(path)
     stamp = (info.st_mtime_ns, info.st_size, info.st_ino)
     known = _files.get(path)
     if known is not None and known.stamp == stamp:
         return known.file
+    _inside(path, root, name)
     with open(path, "rb") as stream:
         data = stream.read()
     try:
@@ -106,7 +108,7 @@ def digests(name: str, folder: str) -> tuple[tuple[str, str], ...] | None:
         current = waiting.pop()
         if current in found:
             continue
-        file = read(locate(current, folder))
+        file = load(current, folder)
         if file.computed:
             return None
         found[current] = file.digest

@@ -82,9 +82,7 @@ class BufferView:
         self.layout = desc.layout if desc is not None else ""
         self.rank = len(extents)
         self.shape = tuple(values.of(n, e) for n, e in zip(named, extents, strict=True))
-        self.strides = tuple(
-            values.of(stride_name(spec.name, a), s) for a, s in enumerate(strides)
-        )
+        self.strides = tuple(values.of(stride_name(spec.name, a), s) for a, s in enumerate(strides))
         self.size = values.product(self.shape)
         self.contiguous = shapes.is_contiguous(extents, strides)
         self.vec = buffer_vector(desc, problem.aligned) if desc is not None else 1

@@ -65,6 +65,27 @@ _SUBDIVIDED: dict[str, frozenset[str]] = {
 }
 
 
+_ARITY: dict[str, tuple[int, int]] = {
+    name: (low, high)
+    for low, high, names in (
+        (0, 0, "ret exit trap"),
+        (1, 1, "bra activemask"),
+        (2, 2, "abs neg rcp sqrt rsqrt sin cos lg2 ex2 tanh popc clz brev bfind not cnot testp"),
+        (2, 2, "mov cvta isspacep getctarank ldmatrix stmatrix movmatrix brx"),
+        (2, 3, "ld st red vote"),
+        (2, 4, "cvt"),
+        (3, 3, "add sub mul mul24 div rem and or xor shl shr copysign addc subc bmsk szext mapa"),
+        (3, 3, "match redux"),
+        (3, 4, "min max set setp call"),
+        (3, 5, "atom"),
+        (4, 4, "mad mad24 fma sad madc dp2a dp4a shf prmt bfe selp slct fns"),
+        (4, 5, "shfl"),
+        (5, 5, "bfi"),
+        (5, 6, "lop3"),
+    )
+    for name in names.split()
+}  # fmt: skip
+
 # Forms of known opcodes that have no counterpart here: opcode and a dotted part.
 _GAPS: frozenset[tuple[str, str]] = frozenset(
     [("cp", "bulk"), ("st", "async"), ("st", "bulk"), ("red", "async"), ("prefetch", "tensormap")]
@@ -148,6 +169,14 @@ def check_module(module: Module) -> None:
 def _known_requirement(instr: Instr) -> Requirement | None:
     if not is_known(instr):
         raise unsupported(instr)
+    count = len(instr.operands)
+    low, high = _ARITY.get(instr.op, (count, count))
+    if not low <= count <= high:
+        raise CompileError(
+            f"{instr.form} has {count} operands",
+            where=f"ptx:{instr.line}",
+            expected=str(low) if low == high else f"{low} to {high}",
+        )
     return requirement(instr)
 
 

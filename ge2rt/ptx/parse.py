@@ -29,6 +29,7 @@ _HEADER = re.compile(
     rf"\s*(?:\(([^()]*)\))?\s*({NAME})\s*(?:\(([^()]*)\))?([^{{;]*?)\s*([{{;])", re.ASCII
 )
 _DIRECTIVE = re.compile(r"\s*\.(\w+)\s*((?:\w+\s*,\s*)*\w+|\([^{;]*\))?", re.ASCII)
+_EXTENTS = words("maxntid reqntid reqnctapercluster")
 _LINKAGE = words("visible weak extern common")
 
 
@@ -189,7 +190,7 @@ _PLAIN: dict[str, re.Pattern[str]] = {
 
 
 def _directives(text: str) -> dict[str, tuple[int, ...]]:
-    """``.maxntid 256, 1, 1`` -> ``{"maxntid": (256, 1, 1)}``; what has no numbers gets ()."""
+    """``.maxntid 256`` -> ``{"maxntid": (256, 1, 1)}``; what has no numbers gets ()."""
     found: dict[str, tuple[int, ...]] = {}
     position = 0
     while position < len(text.rstrip()):
@@ -198,7 +199,8 @@ def _directives(text: str) -> dict[str, tuple[int, ...]]:
             raise CompileError(f"cannot read the directive {excerpt(text, position)!r}")
         words = (match[2] or "").split(",")
         numbers = [integer(word.strip()) for word in words]
-        found[match[1]] = tuple(number for number in numbers if number is not None)
+        given = tuple(number for number in numbers if number is not None)
+        found[match[1]] = (*given, 1, 1)[:3] if match[1] in _EXTENTS else given
         position = match.end()
     return found
 

@@ -171,7 +171,7 @@ class Operands(dict[str, Operand]):
         if name in SPECIALS and (axis in ("x", "y", "z", "w") or not dot):
             return Special(name, axis)
         if dot:
-            raise UnsupportedError(f"parts of a register ({text}) are not supported")
+            raise UnsupportedError(f"parts of a register are not supported: {excerpt(text)!r}")
         return self._name(text)
 
     def _name(self, text: str) -> Reg | Symbol:

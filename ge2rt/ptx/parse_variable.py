@@ -20,14 +20,15 @@ from ge2rt.ptx.scan import (
     words,
 )
 
-MAX_INITIAL_BYTES = 1 << 28
+MAX_INITIAL_BYTES = 1 << 26
 """More initial bytes than this in one variable are refused."""
 
 _PREFIX = re.compile(r"\s*((?:\.\w+(?:\s*\((?:[^()]|\([^()]*\))*\)|\s+\d+(?!\w))?\s*)+)", re.ASCII)
-_QUALIFIER = re.compile(r"\.(\w+)(?:\s*\(|\s+(\d+))?", re.ASCII)
+_QUALIFIER = re.compile(r"\.(\w+)(?:\s*\((?:[^()]|\([^()]*\))*\)|\s+(\d+))?", re.ASCII)
+_BRACES = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"  # nested three deep
 _DECLARATOR = re.compile(
     rf"\s*({NAME})(?:<(\d{{1,9}})>)?\s*((?:\[[^\][]*\]\s*)*)"
-    r"(?:=\s*(\{[^;]*\}|(?:\"(?:[^\"\\]|\\.)*\"|[^,;{}\"])*?))?\s*(?:,|$)",
+    rf'(?:=\s*({_BRACES}|(?:"(?:[^"\\]|\\.)*"|[^,;{{}}"])*?))?\s*(?:,|$)',
     re.ASCII,
 )
 _RELOCATION = re.compile(rf"(?:generic\s*\(\s*({NAME})\s*\)|({NAME}))\s*([+-]\s*\d+)?", re.ASCII)

@@ -14,6 +14,8 @@ from typing import NoReturn
 
 from ge2rt.base import switches
 from ge2rt.base.errors import DeviceError, InvalidArgumentError, OutOfMemoryError
+from ge2rt.build.store import ObjectStore as CacheStore
+from ge2rt.build.store import default_store
 from ge2rt.device import objects
 from ge2rt.device.api import Dim3, Function, LaunchShape, Module, NativeEntry
 from ge2rt.device.host import HostDevice
@@ -212,8 +214,13 @@ class CpuDevice(HostDevice):
     ) -> None:  # fmt: skip
         super().__init__()
         self.props = virtual_gpu(switches.get("GE2RT_CPU_ARCH"), thread_count())
-        self.store = store if store is not None else objects.MemoryStore()
+        self._store = store
         self._translator = translator
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where native objects are kept: the one given, else the compile cache."""
+        return self._store if self._store is not None else CacheStore(default_store())
 
     @property
     def pool(self) -> Pool:

@@ -5,42 +5,45 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import filelock
 
 PATIENCE_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 
 
-@contextmanager
-def build_lock(path: str, *, patience: float = PATIENCE_SECONDS) -> Iterator[bool]:
-    """Try to hold ``path``; yields whether it is held. Failure to lock is not an error.
+def build_lock(path: str, *, patience: float = PATIENCE_SECONDS) -> Callable[[], None] | None:
+    """Lock ``path``; returns the function that unlocks (in any thread), or None: go on without.
 
     The system frees the lock of a process that dies. A child of the holder can keep it, though:
     hence the process id beside it.
     """
     import filelock  # late: only a real compile needs it
 
-    lock = filelock.FileLock(f"{path}.lock")
-    held = False
+    lock = filelock.FileLock(f"{path}.lock", thread_local=False)
+    holder = f"{path}.pid"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        held = _acquire(lock, f"{path}.pid", time.monotonic() + patience)
+        if not _acquire(lock, holder, time.monotonic() + patience):
+            return None
     except OSError:
-        held = False  # no locks on this file system
-    try:
-        yield held
-    finally:
-        if held:
-            with suppress(OSError):
-                os.unlink(f"{path}.pid")
-            lock.release()
+        return None  # no locks on this file system
+
+    def release() -> None:
+        with suppress(OSError):
+            os.unlink(holder)
+        lock.release()
+
+    return release
 
 
-def _acquire(lock: object, holder: str, deadline: float) -> bool:
+def _acquire(lock: filelock.BaseFileLock, holder: str, deadline: float) -> bool:
     import filelock
 
-    assert isinstance(lock, filelock.BaseFileLock)
     while True:
         try:
             lock.acquire(timeout=0)

@@ -53,11 +53,15 @@ class NativeEntry:
     """For the launch stub: call ``address(context, packed_args)``; it returns 0 or a status code.
 
     A C function ``int32_t (*)(void *context, const void *args)``; both stay valid as long as the
-    launcher object that carries this record as ``launcher.native`` is alive.
+    launcher object that carries this record as ``launcher.native`` is alive. A launch whose expected
+    ticks (an int64 at ``estimate``; negative: unknown) are below ``limit`` may be made without giving
+    up the interpreter lock.
     """
 
     address: int
     context: int
+    estimate: int = 0
+    limit: int = 0
 
 
 class Memory(abc.ABC):

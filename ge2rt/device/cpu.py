@@ -34,6 +34,9 @@ from ge2rt.ptx.native import (
     NativeKernel,
 )
 
+# Up to this much expected work a launch from native code may keep the interpreter lock.
+_HOLD_LOCK_US = 10.0
+
 _FAULTS = {
     ABORT_TRAP: "the kernel executed a trap instruction",
     ABORT_ASSERT: "a device-side assert failed",
@@ -60,7 +63,11 @@ class CpuLauncher:
         self.shape = shape
         self._param_bytes = kernel.param_bytes
         self._memory = _context(kernel, code.address, shape, globals_address, self._pool)
-        self.native = NativeEntry(self._pool.entry_address, self._memory.address)
+        self.native = NativeEntry(
+            self._pool.entry_address, self._memory.address,
+            estimate=self._memory.address + CONTEXT["ESTIMATE"],
+            limit=int(_HOLD_LOCK_US * self._pool.ticks_per_us),
+        )  # fmt: skip
         self._run: Callable[[bytes], int] = partial(self._pool.launch, self._memory.address)
 
     def __call__(self, args: bytes, stream: int = 0) -> None:

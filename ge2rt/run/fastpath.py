@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ge2rt.base.shapes import byte_span
+from ge2rt.device.api import NativeEntry
+from ge2rt.run.stub import separation
 from ge2rt.spec.model import Bound
 
 Run: TypeAlias = Callable[[Sequence[int], int], int]
@@ -26,7 +27,7 @@ class Target:
     pointers: tuple[tuple[int, int], ...]  # (index into kernel.buffers, byte offset) an argument
     scalars: tuple[Any, ...]
     launcher: Any  # a Launcher; one with a native entry also has fault(status), which raises
-    native: tuple[int, int] | None  # (address, context)
+    native: NativeEntry | None
     aligned: bool
 
 
@@ -44,8 +45,8 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
     scope: dict[str, Any] = {"pack": target.pack, "slow": slow, "launcher": target.launcher}
     scope.update(zip(scalars, target.scalars, strict=True))
     if target.native is not None:
-        address, scope["context"] = target.native
-        scope["native"] = _NATIVE(address)
+        scope["context"] = target.native.context
+        scope["native"] = _NATIVE(target.native.address)
         tests.append("stream == 0")
         scope["fault"] = target.launcher.fault
         launch = [
@@ -71,20 +72,7 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
 
 def _separate(bound: Bound, names: Sequence[str]) -> list[str]:
     """Conditions that each output's bytes lie apart from every other buffer's."""
-    spans = []
-    for desc in bound.descs:
-        assert desc is not None
-        low, high = byte_span(desc.shape, desc.strides, desc.dtype.itemsize)
-        start = desc.offset * desc.dtype.itemsize
-        spans.append((low + start, high + start))
-    tests = []
-    first = len(bound.kernel.inputs)
-    for out in range(first, len(names)):
-        for other in range(out):
-            (low_o, high_o), (low_i, high_i) = spans[out], spans[other]
-            apart = (
-                f"{names[out]} - {names[other]} >= {high_i - low_o}"
-                f" or {names[other]} - {names[out]} >= {high_o - low_i}"
-            )
-            tests.append(f"({apart})")
-    return tests
+    return [
+        f"({names[out]} - {names[other]} >= {most} or {names[out]} - {names[other]} <= {least})"
+        for out, other, most, least in separation(bound)
+    ]

@@ -20,6 +20,7 @@ from ge2rt.run.fastpath import Run, Target, compile_fast
 from ge2rt.run.report import failed
 from ge2rt.run.select import Choice
 from ge2rt.run.specialize import is_static
+from ge2rt.run.stub import Record, fits, get_stub, prepare_record
 from ge2rt.spec.model import Bound
 
 _VECTOR_BYTES = 16
@@ -73,6 +74,7 @@ class Plan:
         self._lock = threading.Lock()
         outputs = bound.descs[len(bound.kernel.inputs) :]
         self.is_empty = all(d is not None and size_of(d.shape) == 0 for d in outputs)
+        self.record: Record | None = None  # for the launch stub, once the plan has run
         self.run: Run = self._slow
 
     def __call__(self, buffers: Sequence[int], stream: int = 0) -> int:
@@ -132,8 +134,20 @@ class Plan:
         except Ge2rtError as fault:
             raise fault.about(kernel=self.kernel) from None
         if self.run == self._slow:
-            self.run = compile_fast(self.bound, self._target(variant, aligned), self._slow)
+            self._quicken(variant, aligned)
         return 0
+
+    def _quicken(self, variant: Compiled, aligned: bool) -> None:
+        """Give repeated calls a function of their own, native where that is possible."""
+        target = self._target(variant, aligned)
+        fast = compile_fast(self.bound, target, self._slow)
+        entry = target.native
+        if entry is not None and entry.estimate and fast != self._slow and (stub := get_stub()):
+            prepared = prepare_record(self.bound, target, variant.packer, entry)
+            if fits(prepared):
+                self.record = Record(prepared, variant.launcher.fault)
+                fast = stub.function("plan", (self.record.address, fast, 0), b"plan")
+        self.run = fast
 
     def _is_aligned(self, pointers: Sequence[int]) -> bool:
         # an absent or empty buffer is 0 and never spoils the alignment
@@ -152,6 +166,6 @@ class Plan:
             pointers=tuple((s.value, s.offset) for s in slots if s.kind == "pointer"),
             scalars=tuple(s.value for s in slots if s.kind == "scalar"),
             launcher=variant.launcher,
-            native=(native.address, native.context) if native is not None else None,
+            native=native,
             aligned=aligned and not offsets,
         )

@@ -1,0 +1,198 @@
+"""Arrays of a case: seeded values in memory laid out as the case says, and the comparison after a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ge2rt.base.dtypes import DTYPES, DType
+from ge2rt.run.cases import Case
+from ge2rt.spec.match import match
+from ge2rt.spec.model import Bound, BufferDesc, Tolerance
+from ge2rt.spec.reference import evaluate_reference
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_GUARD = 0xA5  # bytes of the outputs' memory before the run
+_DEFAULT = {
+    "f16": Tolerance(1e-3, 1e-3), "bf16": Tolerance(8e-3, 8e-3), "f32": Tolerance(1e-5, 1e-5),
+    "f64": Tolerance(1e-12, 1e-12),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A view and the memory (bytes) it lies in."""
+
+    view: Array
+    memory: Array
+
+    @property
+    def address(self) -> int:
+        """Address of the view's first element; 0 if it has none."""
+        return int(self.view.__array_interface__["data"][0]) if self.view.size else 0
+
+
+@dataclass(frozen=True)
+class CaseArrays:
+    """Buffers of a case by name, and what its outputs must hold (in the order of the outputs)."""
+
+    case: Case
+    bound: Bound
+    buffers: Mapping[str, Laid]
+    expected: Sequence[Array]
+
+    @property
+    def descs(self) -> tuple[BufferDesc | None, ...]:
+        """Descriptors parallel to the kernel's buffers."""
+        return self.bound.descs
+
+    @property
+    def pointers(self) -> list[int]:
+        """Host addresses parallel to the kernel's buffers; 0 for an absent one."""
+        names = (b.name for b in self.case.kernel.buffers)
+        return [self.buffers[n].address if n in self.buffers else 0 for n in names]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to compute."""
+        return all(e.size == 0 for e in self.expected)
+
+    def faults(self, *, guards: bool = True) -> list[str]:
+        """What is wrong after a run, in words; empty if all is right.
+
+        With ``guards``, memory of an output that is no part of its view must be as it was.
+        """
+        found: list[str] = []
+        outputs = [b for b in self.case.kernel.outputs if b.name in self.buffers]
+        for spec, expected in zip(outputs, self.expected, strict=True):
+            laid = self.buffers[spec.name]
+            found += _compare(self.case, spec.name, laid.view, expected)
+            if guards and self.case.layouts[spec.name] not in self.buffers and _disturbed(laid):
+                found.append(f"{spec.name}: memory beside the output was written")
+        return found
+
+
+def make_arrays(case: Case) -> CaseArrays:
+    """Inputs with seeded values, outputs filled with a pattern, and the expected results."""
+    rng = np.random.default_rng(case.seed)
+    buffers: dict[str, Laid] = {}
+    for spec in case.kernel.buffers:
+        layout = case.layouts.get(spec.name)
+        if layout is None:
+            continue
+        if layout in buffers:
+            buffers[spec.name] = buffers[layout]
+            continue
+        dtype = DTYPES[case.dtype(spec)]
+        values = None if spec.role == "output" else _values(rng, case.shapes[spec.name], dtype)
+        buffers[spec.name] = _lay(layout, case.shapes[spec.name], dtype, values)
+    names = [b.name for b in case.kernel.buffers]
+    descs = [_describe(case, b, buffers[b.name]) if b.name in buffers else None
+             for b in case.kernel.buffers]  # fmt: skip
+    bound = match(case.kernel, descs, case.attrs)
+    assert isinstance(bound, Bound), f"{case}: {bound}"
+    inputs = [buffers[n].view.copy() if n in buffers else None
+              for n in names[: len(case.kernel.inputs)]]  # fmt: skip
+    return CaseArrays(case, bound, buffers, evaluate_reference(bound, inputs))
+
+
+def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    if dtype.kind == "float":
+        values = rng.standard_normal(shape) * rng.choice([0.5, 1.0, 3.0])
+        return values.astype(dtype.numpy)
+    if dtype.kind == "storage":
+        raw = rng.integers(0, 256, shape, dtype=np.uint8)
+        return raw.view(dtype.numpy) if shape else np.array(raw).reshape(()).view(dtype.numpy)
+    if dtype.kind == "bool":
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    limits = np.iinfo(dtype.numpy)
+    full = rng.integers(limits.min, limits.max, shape, dtype=dtype.numpy, endpoint=True)
+    few = rng.integers(max(-6, limits.min), 7, shape).astype(dtype.numpy)
+    return np.where(rng.random(shape) < rng.choice([0.0, 0.5]), full, few).astype(dtype.numpy)
+
+
+def _lay(layout: str, shape: tuple[int, ...], dtype: DType, values: Array | None) -> Laid:
+    """Memory with a view of ``shape`` in it, filled with the values or with a pattern."""
+    grown = shape
+    if layout == "sliced" and shape:
+        grown = (*shape[:-1], shape[-1] * 2 + 1)
+    elif layout == "offset":
+        grown = (int(np.prod(shape)) + 1,)
+    elif layout == "broadcast" and shape:
+        grown = (min(shape[0], 1), *shape[1:])
+    elif layout == "transposed":
+        grown = shape[::-1]
+    size = int(np.prod(grown)) * dtype.itemsize
+    # room for aligning the start to 64 bytes, as an allocation of a device would be
+    room = np.full(size + 64, _GUARD, dtype=np.uint8)
+    memory = room[-int(room.ctypes.data) % 64 :][:size]
+    whole = memory.view(dtype.numpy).reshape(grown)
+    if values is None and dtype.kind == "bool":
+        whole[...] = False
+    view = _view(layout, whole, shape)
+    if values is not None:
+        if layout == "broadcast" and shape:
+            whole[...] = values[: grown[0]]
+        else:
+            view[...] = values
+    return Laid(view, memory)
+
+
+def _view(layout: str, whole: Array, shape: tuple[int, ...]) -> Array:
+    if layout == "sliced" and shape:
+        return whole[..., 1 : 1 + 2 * shape[-1] : 2] if shape[-1] else whole[..., :0]
+    if layout == "offset":
+        return whole[1:].reshape(shape)
+    if layout == "broadcast" and shape:
+        return np.broadcast_to(whole, shape)
+    if layout == "transposed":
+        return whole.transpose()
+    return whole[..., ::-1] if layout == "negative" and shape else whole
+
+
+def _describe(case: Case, spec: Any, laid: Laid) -> BufferDesc:
+    view = laid.view
+    strides = tuple(
+        0 if e == 1 else s // view.itemsize for e, s in zip(view.shape, view.strides, strict=True)
+    )
+    return BufferDesc(view.shape, DTYPES[case.dtype(spec)], strides)
+
+
+def _disturbed(laid: Laid) -> bool:
+    """Whether bytes outside the view differ from the pattern."""
+    inside = np.zeros(laid.memory.shape, dtype=np.bool_)
+    start = laid.address - int(laid.memory.ctypes.data)
+    if laid.view.size:
+        item = laid.view.itemsize
+        marks = np.lib.stride_tricks.as_strided(
+            inside[start:], (*laid.view.shape, item), (*laid.view.strides, 1)
+        )
+        marks[...] = True
+    outside = laid.memory[~inside]
+    return bool(outside.size) and not bool(np.isin(outside, (_GUARD, 0)).all())
+
+
+def _compare(case: Case, name: str, got: Array, expected: Array) -> list[str]:
+    if got.shape != expected.shape:
+        return [f"{name}: shape {got.shape} instead of {expected.shape}"]
+    spec = next(b for b in case.kernel.outputs if b.name == name)
+    dtype = DTYPES[case.dtype(spec)]
+    if dtype.kind == "storage":
+        got, expected = got.view(np.uint8), np.ascontiguousarray(expected).view(np.uint8)
+    if not dtype.is_float:
+        wrong = got != expected
+    else:
+        allowed = case.kernel.tolerance.get(dtype.name, _DEFAULT[dtype.name])
+        x, y = got.astype(np.float64), expected.astype(np.float64)
+        with np.errstate(all="ignore"):
+            near = np.abs(x - y) <= allowed.atol + allowed.rtol * np.abs(y)
+        wrong = ~(near | (x == y) | (np.isnan(x) & np.isnan(y)))
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return []
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return [f"{name}: {count} of {got.size} wrong, first at {at}: {got[at]} instead of {expected[at]}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, c_int64, c_void_p
 from dataclasses import dataclass, field
@@ -151,3 +152,32 @@ def _call(address: int, case: Case, kinds: list[str]) -> None:
     pointers = [a.ctypes.data if a is not None else 0 for a in given] + [o.ctypes.data for o in out]
     CFUNCTYPE(None, *[c_void_p] * len(pointers), c_int64)(address)(*pointers, size)
     case.results = [o[:n] for o in out]
+
+
+# -- integer operands ----------------------------------------------------------------------------
+
+EDGES = (0, 1, 2, 3, 7, 31, 32, 33, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF,
+         0x80000000, 0xFFFFFFFE, 0xFFFFFFFF, 0x123456789ABCDEF0, 0x7FFFFFFFFFFFFFFF,
+         0x8000000000000000, 0xFFFFFFFFFFFFFFFF)  # fmt: skip
+
+
+def wrap(x: int, bits: int) -> int:
+    return x & ((1 << bits) - 1)
+
+
+def signed(x: int, bits: int) -> int:
+    x = wrap(x, bits)
+    return x - (1 << bits) if x >> (bits - 1) else x
+
+
+def operands(widths: tuple[int, ...], seed: int) -> list[np.ndarray]:
+    """Pairs of edges (shifted against each other for a third operand), then random words."""
+    rng = np.random.default_rng(seed)
+    pairs = list(itertools.product(EDGES, EDGES))
+    columns = [[p[0] for p in pairs], [p[1] for p in pairs], [p[0] ^ p[1] for p in pairs[::-1]]]
+    out = []
+    for width, column in zip(widths, columns, strict=False):
+        fixed = np.array([wrap(v, width) for v in column], f"u{width // 8}")
+        wild = rng.integers(0, 1 << width, 120, dtype=fixed.dtype, endpoint=False)
+        out.append(np.concatenate([fixed, wild >> rng.integers(0, width, 120).astype(fixed.dtype)]))
+    return out

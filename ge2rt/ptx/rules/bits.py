@@ -183,7 +183,7 @@ def find_nth_set(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
         last = e.binary("and", hit, e.compare("icmp eq", missing, zero))
         found = e.select(last, place, found)
         place = e.binary("add", place, step)
-    return [found]
+    return [e.select(e.compare("icmp ult", base, integer("i32", 32)), found, ones)]
 
 
 # Byte picked for each result byte, by the low two bits of the control; 4-7 are the bytes of b.

@@ -119,6 +119,9 @@ def _extent(given: Extent) -> tuple[int, int, int]:
 def _argument(given: Any, arena: Arena, buffers: dict[int, tuple[NDArray[Any], int]]) -> bytes:
     if given is None:
         return bytes(8)
+    if isinstance(given, tuple):  # (array, byte offset): a pointer into the array
+        start = int.from_bytes(_argument(given[0], arena, buffers), "little")
+        return (start + given[1]).to_bytes(8, "little")
     if isinstance(given, bytes):
         return given
     if isinstance(given, np.generic):

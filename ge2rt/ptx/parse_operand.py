@@ -20,6 +20,7 @@ SPECIALS: frozenset[str] = words(
 ) | words(" ".join([f"envreg{i} pm{i % 8} pm{i % 8}_64" for i in range(32)]))
 """Special registers, without the percent sign and the axis (PTX ISA, "Special Registers")."""
 
+_NAME = re.compile(NAME, re.ASCII)
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,9})", re.ASCII)
 _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-].*))?", re.ASCII)
 _ADDRESS = re.compile(rf"\[\s*({NAME})?\s*(.*?)\s*\]", re.ASCII)
@@ -175,7 +176,7 @@ class Operands(dict[str, Operand]):
         return self._name(text)
 
     def _name(self, text: str) -> Reg | Symbol:
-        if not re.fullmatch(NAME, text, re.ASCII):
+        if not _NAME.fullmatch(text):
             raise CompileError(f"cannot read the operand {excerpt(text)!r}")
         return self._names.resolve(text)
 

@@ -52,7 +52,7 @@ def test_loops() -> None:
     assert outer.body == {"outer", "inner", "latch"}
     assert outer.latches == ("latch",)
     assert outer.exits == (("outer", "exit"), ("latch", "side"))
-    assert (inner.header, inner.body, inner.latches) == ("inner", {"inner"}, ("inner",))
+    assert inner == cfg.Loop("inner", frozenset({"inner"}), ("inner",), (("inner", "latch"),))
     assert NESTED.ipdom["outer"] == "exit"
     assert NESTED.irreducible_edges == ()
 

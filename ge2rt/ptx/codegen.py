@@ -1,0 +1,94 @@
+"""LLVM IR text to a relocatable object, through llvmlite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ge2rt.base.errors import InternalError
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor: LLVM's name and features, and the widest vectors worth using."""
+
+    cpu: str
+    features: str
+
+    @property
+    def vector_bits(self) -> int:
+        """512 with AVX-512, else 256."""
+        return 512 if "+avx512f" in self.features else 256
+
+    @property
+    def attributes(self) -> str:
+        """Function attributes."""
+        bits = self.vector_bits
+        return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+
+
+@cache
+def _llvm() -> Any:
+    import llvmlite.binding as llvm  # late: heavy
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    return llvm
+
+
+@cache
+def host() -> Target:
+    """This machine."""
+    llvm = _llvm()
+    return Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+def target_of(cpu: str = "", features: str = "") -> Target:
+    """The named processor; empty means this machine."""
+    if not cpu and not features:
+        return host()
+    return Target(cpu or host().cpu, features or host().features)
+
+
+@cache
+def _machine(target: Target) -> Any:
+    llvm = _llvm()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+def compile_ir(text: str, target: Target, opt_level: int = 1) -> tuple[bytes, tuple[str, ...]]:
+    """Parse, verify, optimise and emit; returns the object and the outside functions it calls."""
+    module = optimise(text, target, opt_level)
+    externs = tuple(
+        f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")
+    )
+    return bytes(_machine(target).emit_object(module)), externs
+
+
+def optimise(text: str, target: Target, opt_level: int = 1) -> Any:
+    """The optimised llvmlite module (``str`` of it is its IR)."""
+    llvm = _llvm()
+    try:
+        module = llvm.parse_assembly(f"{text}\nattributes #0 = {{ {target.attributes} }}\n")
+        module.verify()
+    except RuntimeError as fault:
+        raise InternalError(
+            f"the generated LLVM IR is not valid: {str(fault).strip()[:400]}",
+            next_step="please report the kernel",
+        ) from None
+    options = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(_machine(target), options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def clear() -> None:
+    """Drop target machines."""
+    _machine.cache_clear()
+    host.cache_clear()

@@ -1,0 +1,81 @@
+"""PTX functions to LLVM IR and native objects for one block shape: see :func:`lower_kernel`."""
+
+from __future__ import annotations
+
+import re
+
+from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
+from ge2rt.ptx.ast import Function, Module
+from ge2rt.ptx.emit import Emitter
+from ge2rt.ptx.lower import flow as flows
+from ge2rt.ptx.lower import regions
+from ge2rt.ptx.lower.geometry import Geometry
+from ge2rt.ptx.lower.kinds import Analysis, Kinds
+from ge2rt.ptx.lower.places import global_image, places
+from ge2rt.ptx.lower.schedule import Schedule
+from ge2rt.ptx.lower.values import Code
+from ge2rt.ptx.native import LowerOptions, NativeKernel
+
+__all__ = ["global_image", "lower_kernel", "lower_to_ir"]
+
+
+def lower_kernel(module: Module, entry: str, options: LowerOptions) -> NativeKernel:
+    """Lower one entry for ``options.block`` and emit it for the host (or ``options.cpu``).
+
+    Raises :class:`UnsupportedError` naming form and PTX line for what the cpu device lacks.
+    """
+    from ge2rt.ptx import codegen  # late: a cached kernel needs no LLVM
+
+    lowered = lower_to_ir(module, entry, options)
+    target = codegen.target_of(options.cpu, options.features)
+    text = lowered.llvm_ir
+    code, externs = codegen.compile_ir(text, target, options.opt_level)
+    return NativeKernel(
+        lowered.entry, lowered.symbol, code, text, lowered.param_bytes, lowered.param_layout,
+        lowered.shared_bytes, lowered.arena_bytes, externs, lowered.notes, lowered.lines,
+    )  # fmt: skip
+
+
+def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKernel:
+    """As :func:`lower_kernel` without emitting: ``object_code`` is empty."""
+    function = module.functions.get(entry)
+    if function is None or not function.is_entry:
+        raise InvalidArgumentError(
+            "no such kernel", kernel=entry, expected=", ".join(module.entries()), got=entry
+        )
+    try:
+        return _lower(module, function, options)
+    except Ge2rtError as error:
+        raise error.about(kernel=entry) from None
+
+
+def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
+    geometry = Geometry(options.block, options.lanes)
+    place = places(module, function, global_image(module), options.lanes)
+    flow = flows.build(function)
+    kinds = Analysis(flow, geometry, place).run()
+    plan = regions.plan(flow, kinds, place, geometry.partial)
+    symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
+    code = Code(Emitter(options.lanes), flow, kinds, geometry, place, function.registers)
+    schedule = Schedule(code, plan, symbol)
+    body = schedule.write()
+    text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", ""])
+    return NativeKernel(
+        function.name, symbol, b"", text, function.param_bytes,
+        tuple((p.type, p.offset, p.nbytes) for p in function.params),
+        place.shared_bytes, place.shared_bytes + schedule.frames.total + 128,
+        notes=_notes(kinds, plan, code),
+    )  # fmt: skip
+
+
+def _notes(kinds: Kinds, plan: regions.Plan, code: Code) -> tuple[str, ...]:
+    values = list(kinds.lanes.values())
+    uniform = sum(v is not None and v.uniform for v in values)
+    varying = sum(v is None for v in values)
+    slow = sum(bool(r.slow) for r in plan.regions)
+    counts = ", ".join(f"{k} {v}" for k, v in sorted(code.counts.items()))
+    return (
+        f"registers: {uniform} uniform, {len(values) - uniform - varying} affine, {varying} varying",
+        f"regions: {len(plan.regions)}, mode {plan.mode}, {slow} with masks",
+        f"memory: {counts or 'none'}",
+    )

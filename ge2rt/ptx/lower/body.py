@@ -1,0 +1,209 @@
+"""One instruction after the other: which table or function writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ge2rt.base.errors import Ge2rtError, UnsupportedError
+from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
+from ge2rt.ptx.emit import Value
+from ge2rt.ptx.lanes import Lanes, counts_from_top
+from ge2rt.ptx.lower import tiles
+from ge2rt.ptx.lower.atomic import lower_atomic
+from ge2rt.ptx.lower.kinds import result_lanes
+from ge2rt.ptx.lower.memory import forget, lower_load, lower_store, space_of
+from ge2rt.ptx.lower.shape import CARRY, destinations, sources
+from ge2rt.ptx.lower.values import Scope
+from ge2rt.ptx.native import ABORT_ASSERT, ABORT_TRAP
+from ge2rt.ptx.rules import PURE, WARP, reads_carry, writes_carry
+from ge2rt.ptx.rules.operands import cast
+
+Handler = Callable[[Scope, Instr], "list[Value]"]
+
+
+def lower_instr(scope: Scope, instr: Instr) -> None:
+    """Write one instruction that does not transfer control. Errors name the PTX line."""
+    try:
+        handler = _HANDLERS.get(instr.op)
+        if handler is not None:
+            _assign(scope, instr, handler(scope, instr), None)
+        elif instr.op in WARP:
+            _assign(scope, instr, _warp(scope, instr), None)
+        elif instr.op in PURE:
+            _pure(scope, instr)
+        else:
+            raise UnsupportedError(f"PTX instruction {instr.form} is not there on the cpu device")
+    except Ge2rtError as error:
+        raise error.about(where=f"ptx:{instr.line}") from None
+
+
+def _assign(scope: Scope, instr: Instr, results: list[Value], lanes: Lanes | None) -> None:
+    targets: list[Operand | None] = list(destinations(instr))
+    if writes_carry(instr):
+        targets.append(Reg(CARRY))
+    for target, value in zip(targets, results, strict=False):
+        if isinstance(target, Reg):
+            scope.write(instr, target.name, value, lanes)
+
+
+def _pure(scope: Scope, instr: Instr) -> None:
+    operands = sources(instr)
+    given = [scope.lanes(o) for o in operands]
+    if reads_carry(instr):
+        operands = (*operands, Reg(CARRY))
+        given.append(scope.lanes(operands[-1]))
+    lanes = result_lanes(instr, given, scope.code.width, scope.code.kinds.trusted)
+    known = [v for v in given if v is not None]
+    scalar = lanes is not None and len(known) == len(given)
+    values = [scope.scalar(o) if scalar else scope.vector(o) for o in operands]
+    if scalar and counts_from_top(instr, known):
+        _assign(scope, instr, [_from_top(scope, instr, values, known)], lanes)
+        return
+    _assign(scope, instr, PURE[instr.op](scope.e, instr, values), lanes)
+
+
+def _from_top(scope: Scope, instr: Instr, values: list[Value], given: list[Lanes]) -> Value:
+    """Zero extension counted from the lane with the greatest offset (see ``lanes.transfer``)."""
+    e = scope.e
+    moved, back = list(values), 0
+    factor = 1
+    for at, lanes in enumerate(given[:2]):
+        if lanes.offsets:
+            back = max(lanes.offsets)
+            moved[at] = e.binary("add", values[at], e.const(values[at].type, back))
+        elif at == 1:
+            factor = lanes.residue
+    if instr.op != "cvt" and given[1].offsets:
+        factor = given[0].residue
+    result = PURE[instr.op](e, instr, moved)[0]
+    return e.binary("sub", result, e.const(result.type, back * factor))
+
+
+def _warp(scope: Scope, instr: Instr) -> list[Value]:
+    e, width = scope.e, scope.code.width
+    values = [e.splat(scope.vector(o)) for o in sources(instr)]
+    mask = scope.active(instr)
+    if mask is None:
+        mask = e.const("i1", "true", width)
+    return WARP[instr.op](e, instr, values, mask)
+
+
+def _nothing(scope: Scope, instr: Instr) -> list[Value]:
+    return []
+
+
+def _load(scope: Scope, instr: Instr) -> list[Value]:
+    return lower_load(scope, instr)
+
+
+def _store(scope: Scope, instr: Instr) -> list[Value]:
+    lower_store(scope, instr)
+    return []
+
+
+def _cp(scope: Scope, instr: Instr) -> list[Value]:
+    tiles.copy_async(scope, instr)
+    return []
+
+
+def _stmatrix(scope: Scope, instr: Instr) -> list[Value]:
+    tiles.store_matrix(scope, instr)
+    return []
+
+
+def _fence(scope: Scope, instr: Instr) -> list[Value]:
+    if not instr.has("cta"):
+        scope.e.line("fence seq_cst")
+    else:
+        forget(scope)
+    return []
+
+
+def _cvta(scope: Scope, instr: Instr) -> list[Value]:
+    """Only shared addresses differ from generic ones: offset against arena + offset."""
+    source = instr.operands[1]
+    lanes = scope.lanes(source)
+    value = scope.scalar(source)
+    e = scope.e
+    if not instr.has("shared") and not instr.has("shared::cta"):
+        result = value
+    else:
+        value = e.convert("sext", value, "i64") if value.type == "i32" else value
+        op = "sub" if instr.has("to") else "add"
+        result = e.binary(op, value, Value("i64", "%arena.int"))
+    target = instr.operands[0]
+    if isinstance(target, Reg):
+        scope.write(instr, target.name, result, lanes)
+    return []
+
+
+def _mov(scope: Scope, instr: Instr) -> list[Value]:
+    """A symbol's address is this room's matter; all else is a rule."""
+    source = instr.operands[1]
+    target = instr.operands[0]
+    if isinstance(source, Symbol) and isinstance(target, Reg):
+        value = cast(scope.e, scope.symbol(source), scope.code.type_of(target.name))
+        scope.write(instr, target.name, value, scope.lanes(source))
+        return []
+    _pure(scope, instr)
+    return []
+
+
+def _isspacep(scope: Scope, instr: Instr) -> list[Value]:
+    e = scope.e
+    value = cast(e, scope.vector(instr.operands[1]), "i64")
+    below = _span(scope, instr, value, "%arena.int", "%frames.int", "shared")
+    local = _span(scope, instr, value, "%frames.int", "%arena.end", "local")
+    space = space_of(instr) or next((m.split("::")[0] for m in instr.mods), "")
+    if space == "shared":
+        return [below]
+    if space == "local":
+        return [local]
+    if space != "global":
+        return [e.const("i1", "false", value.lanes)]
+    either = e.binary("or", below, local)
+    return [e.binary("xor", either, e.const("i1", "true", value.lanes))]
+
+
+def _span(scope: Scope, instr: Instr, value: Value, low: str, high: str, space: str) -> Value:
+    e = scope.e
+    offset = e.binary("sub", value, Value("i64", low))
+    size = e.binary("sub", Value("i64", high), Value("i64", low))
+    return e.compare("icmp ult", offset, size)
+
+
+def _trap(scope: Scope, instr: Instr) -> list[Value]:
+    abort(scope, ABORT_TRAP)
+    return []
+
+
+def abort(scope: Scope, reason: int) -> None:
+    """Set the abort word if nobody has set it yet."""
+    scope.e.line(f"cmpxchg ptr %abort, i32 0, i32 {reason} seq_cst seq_cst, align 4")
+
+
+def _call(scope: Scope, instr: Instr) -> list[Value]:
+    """Functions without a body that CUDA knows; all others have been inlined."""
+    target = instr.operands[1]
+    name = target.name if isinstance(target, Symbol) else ""
+    if name in ("__assertfail", "__assert_fail"):
+        abort(scope, ABORT_ASSERT)
+        return []
+    if name == "vprintf":
+        return []
+    raise UnsupportedError(f"call of {name or 'a function pointer'} is not there on cpu")
+
+
+def _nanosleep(scope: Scope, instr: Instr) -> list[Value]:
+    scope.e.line('call void asm sideeffect "pause", "~{memory}"()')
+    return []
+
+
+_HANDLERS: dict[str, Handler] = {
+    "mov": _mov, "ld": _load, "ldu": _load, "st": _store, "atom": lower_atomic,
+    "red": lower_atomic, "cp": _cp, "ldmatrix": tiles.load_matrix, "stmatrix": _stmatrix,
+    "prefetch": _nothing, "prefetchu": _nothing, "discard": _nothing, "applypriority": _nothing,
+    "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep, "trap": _trap,
+    "call": _call, "nanosleep": _nanosleep, "griddepcontrol": _nothing, "pmevent": _nothing,
+    "brkpt": _nothing, "bar": _nothing, "barrier": _nothing,
+}  # fmt: skip

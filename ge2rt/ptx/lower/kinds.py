@@ -1,0 +1,198 @@
+"""The lane analysis of a function: a kind for every register, and what follows from it.
+
+A fixpoint over all definitions of each register (:mod:`ge2rt.ptx.lanes`), together with the branches
+on which lanes part and the blends they ask for (:mod:`ge2rt.ptx.lower.spread`): a register that needs
+a blend is varying, which may part more branches, and so on until nothing changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ge2rt.ptx.ast import Address, Guard, Imm, Instr, Not, Operand, Reg, Special, Symbol
+from ge2rt.ptx.lanes import UNIFORM, Lanes, constant, join, transfer
+from ge2rt.ptx.lower.flow import Flow
+from ge2rt.ptx.lower.geometry import Geometry
+from ge2rt.ptx.lower.places import Places
+from ge2rt.ptx.lower.shape import destinations, register_of, sources, written_names
+from ge2rt.ptx.lower.spread import Spread, spread
+
+_WARP = frozenset("shfl vote match activemask redux mma wmma elect movmatrix ldmatrix atom".split())
+_ADDRESS_STEPS = frozenset("add sub mov cvta mad shl mul".split())
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """``lanes[name]`` is None for a varying register; ``divergent`` are the nodes that part lanes."""
+
+    lanes: dict[str, Lanes | None]
+    divergent: frozenset[int]
+    spread: Spread
+    trusted: frozenset[str]  # registers used as addresses only
+
+    def varying(self, name: str) -> bool:
+        """Whether the register lives in a vector."""
+        return self.lanes.get(name) is None
+
+
+class Analysis:
+    """The fixpoint."""
+
+    def __init__(self, flow: Flow, geometry: Geometry, places: Places) -> None:
+        self._flow = flow
+        self._geometry = geometry
+        self._places = places
+        self._lanes: dict[str, Lanes | None] = {}
+        self._steps: dict[str, int] = {}
+        self._trusted = addresses_only(flow)
+        self._defined = {
+            n
+            for node in flow.nodes
+            for i in (*node.instrs, *((node.control,) if node.control else ()))
+            for n in written_names(i)
+        }
+
+    def run(self) -> Kinds:
+        """Iterate to the end."""
+        flow = self._flow
+        forced: set[str] = set()
+        names = list(flow.registers)
+        while True:
+            while self._sweep(forced):
+                pass
+            divergent = frozenset(n for n in range(len(flow.nodes)) if self._parts(n))
+            found = spread(flow, divergent)
+            wanted = {names[r] for r in range(len(names)) if any(b >> r & 1 for b in found.blends)}
+            if wanted <= forced:
+                break
+            forced |= wanted
+            self._lanes.update(dict.fromkeys(forced))
+        for name in names:
+            self._lanes.setdefault(name, UNIFORM)  # read but never written
+        return Kinds(self._lanes, divergent, found, self._trusted)
+
+    def _sweep(self, forced: set[str]) -> bool:
+        changed = False
+        for node in self._flow.nodes:
+            for instr in node.instrs:
+                changed |= self._step(instr, forced)
+            if node.control is not None and node.kind == "barrier":
+                changed |= self._step(node.control, forced)
+        return changed
+
+    def _step(self, instr: Instr, forced: set[str]) -> bool:
+        written = written_names(instr)
+        if not written:
+            return False
+        result: Lanes | None | str = self.result(instr)
+        if result == "unknown":
+            return False
+        if instr.guard is not None and self._guard(instr.guard) is None:
+            result = None
+        changed = False
+        for name in written:
+            changed |= self._define(name, None if name in forced else result)  # type: ignore[arg-type]
+        return changed
+
+    def _define(self, name: str, result: Lanes | None) -> bool:
+        if name not in self._lanes:
+            self._lanes[name] = result
+            return True
+        old = self._lanes[name]
+        if old is None:
+            return False
+        steps = self._steps.get(name, 0)
+        new = None if result is None else join(old, result, steps > 2)
+        if new == old:
+            return False
+        self._steps[name] = steps + 1
+        self._lanes[name] = new
+        return True
+
+    def _guard(self, guard: Guard) -> Lanes | None:
+        return self._lanes.get(guard.reg.name, UNIFORM)
+
+    def _parts(self, at: int) -> bool:
+        node = self._flow.nodes[at]
+        if len(set(node.targets)) < 2 or node.control is None:
+            return False
+        if node.kind == "branch":
+            assert node.control.guard is not None
+            return self._guard(node.control.guard) is None
+        lanes = self.operand(node.control.operands[0])
+        return lanes is None or not lanes.uniform
+
+    def operand(self, operand: Operand) -> Lanes | None:
+        """Lanes of a source; a register without a definition yet raises KeyError."""
+        if isinstance(operand, Reg):
+            return self._lanes[operand.name]
+        if isinstance(operand, Not):
+            return self.operand(operand.operand)
+        if isinstance(operand, Imm):
+            return constant(operand.value) if operand.kind == "int" else UNIFORM
+        if isinstance(operand, Special):
+            return self._geometry.lanes_of(operand)
+        if isinstance(operand, Symbol):
+            return self._places.lanes_of(operand)
+        if isinstance(operand, Address):
+            return UNIFORM if operand.base is None else self.operand(operand.base)
+        return UNIFORM
+
+    def result(self, instr: Instr) -> Lanes | None | str:
+        """Lanes of the destinations, or ``"unknown"`` while a source has no definition yet."""
+        given: list[Lanes | None] = []
+        for operand in sources(instr):
+            register = register_of(operand)
+            if register is not None and register.name not in self._lanes:
+                if register.name in self._defined:
+                    return "unknown"
+                given.append(UNIFORM)  # read but never written: any value will do
+            else:
+                given.append(self.operand(operand))
+        return result_lanes(instr, given, self._geometry.width, self._trusted)
+
+
+def result_lanes(
+    instr: Instr, given: list[Lanes | None], width: int, trusted: frozenset[str]
+) -> Lanes | None:
+    """Lanes of what ``instr`` yields from sources with the given lanes."""
+    if width == 1:
+        return transfer(instr, [v or UNIFORM for v in given], True) or UNIFORM
+    if instr.op in _WARP:
+        return None
+    if instr.op in ("ld", "ldu", "isspacep"):
+        return UNIFORM if given and given[0] is not None and given[0].uniform else None
+    if instr.op in ("bar", "barrier", "call"):
+        return UNIFORM
+    results = destinations(instr)
+    if len(results) != 1:
+        return UNIFORM if all(v is not None and v.uniform for v in given) else None
+    only = results[0]
+    return transfer(instr, given, isinstance(only, Reg) and only.name in trusted)
+
+
+def addresses_only(flow: Flow) -> frozenset[str]:
+    """Registers whose value ends in addresses of memory accesses and nowhere else."""
+    doubtful: set[str] = set()
+    feeds: dict[str, list[str]] = {}
+    for node in flow.nodes:
+        for instr in (*node.instrs, *((node.control,) if node.control else ())):
+            written = written_names(instr)
+            step = instr.op in _ADDRESS_STEPS and len(written) == 1
+            for operand in sources(instr):
+                if isinstance(operand, Reg):
+                    if step:
+                        feeds.setdefault(written[0], []).append(operand.name)
+                    else:
+                        doubtful.add(operand.name)
+                elif isinstance(operand, Not) and isinstance(operand.operand, Reg):
+                    doubtful.add(operand.operand.name)
+            if instr.guard is not None:
+                doubtful.add(instr.guard.reg.name)
+    work = list(doubtful)
+    while work:
+        for source in feeds.get(work.pop(), ()):
+            if source not in doubtful:
+                doubtful.add(source)
+                work.append(source)
+    return frozenset(flow.registers) - doubtful

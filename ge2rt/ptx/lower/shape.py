@@ -1,0 +1,97 @@
+"""Which operands of an instruction are written and which are read, flattened to single items."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ge2rt.ptx.ast import Address, Guard, Instr, Not, Operand, Pair, Reg, Vector
+
+# Opcodes whose first operand is read, not written.
+NO_RESULT = frozenset(
+    "st red bar barrier bra brx ret exit trap prefetch prefetchu membar fence stmatrix cp nanosleep "
+    "griddepcontrol discard applypriority pmevent brkpt setmaxnreg bar_cluster".split()
+)
+BARRIER = frozenset(("bar", "barrier"))
+
+
+def is_barrier(instr: Instr) -> bool:
+    """Whether all warps of the block may have to meet here."""
+    return instr.op in BARRIER and not instr.has("warp")
+
+
+def has_result(instr: Instr) -> bool:
+    """Whether the first operand is a destination."""
+    if instr.op in BARRIER:
+        return instr.has("red")
+    return instr.op not in NO_RESULT and bool(instr.operands)
+
+
+def flatten(operand: Operand | None) -> tuple[Operand | None, ...]:
+    """A vector or pair as its items; anything else alone."""
+    if isinstance(operand, Vector):
+        return operand.items
+    if isinstance(operand, Pair):
+        return (*flatten(operand.first), *flatten(operand.second))
+    return (operand,)
+
+
+def destinations(instr: Instr) -> tuple[Operand | None, ...]:
+    """The written operands (None for the sink ``_``)."""
+    if instr.op == "call":
+        return flatten(instr.operands[0])
+    return flatten(instr.operands[0]) if has_result(instr) else ()
+
+
+def sources(instr: Instr) -> tuple[Operand, ...]:
+    """The read operands in textual order, vectors flattened; addresses stay whole."""
+    if instr.op == "call":
+        return tuple(o for o in flatten(instr.operands[2]) if o is not None)
+    first = 1 if has_result(instr) else 0
+    return tuple(o for part in instr.operands[first:] for o in flatten(part) if o is not None)
+
+
+def register_of(operand: Operand | None) -> Reg | None:
+    """The register that an operand reads, if any."""
+    if isinstance(operand, Reg):
+        return operand
+    if isinstance(operand, Not):
+        return register_of(operand.operand)
+    if isinstance(operand, Address) and isinstance(operand.base, Reg):
+        return operand.base
+    return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _names(instr: Instr) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    written = [o.name for o in destinations(instr) if isinstance(o, Reg)]
+    read = [r.name for o in sources(instr) if (r := register_of(o)) is not None]
+    if instr.guard is not None:
+        read.append(instr.guard.reg.name)
+    if "cc" in instr.mods:
+        written.append(CARRY)
+    if instr.op in ("addc", "subc", "madc"):
+        read.append(CARRY)
+    return tuple(written), tuple(read)
+
+
+CARRY = "%carry"  # the condition code of add.cc and its kin, as a register of type pred
+
+
+def written_names(instr: Instr) -> tuple[str, ...]:
+    """Names of the registers that an instruction writes."""
+    return _names(instr)[0]
+
+
+def read_names(instr: Instr) -> tuple[str, ...]:
+    """Names of the registers that an instruction reads, its guard included."""
+    return _names(instr)[1]
+
+
+def guard_text(guard: Guard | None) -> str:
+    """``@!p`` for messages."""
+    return "" if guard is None else f"@{'!' if guard.negated else ''}{guard.reg.name} "
+
+
+def clear() -> None:
+    """Drop the cache."""
+    _names.cache_clear()

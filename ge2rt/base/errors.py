@@ -55,8 +55,7 @@ class ErrorRecord:
         return DETAIL.get(self.detail, DETAIL["unknown"])
 
     def __str__(self) -> str:
-        head = " ".join(p for p in (self.where and f"{self.where}:", self.subject) if p)
-        text = f"{head}: {self.message}" if head else self.message
+        text = ": ".join(part for part in (self.where, self.subject, self.message) if part)
         if self.expected:
             text += f"; expected {self.expected}"
         if self.got:

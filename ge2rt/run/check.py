@@ -1,0 +1,108 @@
+"""Check kernels: run their cases against the reference, and compile them for architectures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ge2rt.base.errors import Ge2rtError
+from ge2rt.build.compile import build
+from ge2rt.build.problem import make_problem
+from ge2rt.device.api import Device
+from ge2rt.run.case_arrays import CaseArrays, Laid, make_arrays
+from ge2rt.run.cases import Case, cases_for
+from ge2rt.run.launch import plan_for
+from ge2rt.run.offline import arch_props
+from ge2rt.run.plan import Plan
+from ge2rt.run.select import explain
+from ge2rt.spec.match import match
+from ge2rt.spec.model import KernelSpec, Refusal
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One case after its run; ``faults`` is empty if all is right, ``skipped`` a reason or empty."""
+
+    case: Case
+    faults: tuple[str, ...]
+    seconds: float
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel for one architecture: bytes of cubin a dtype choice, or why it was turned down."""
+
+    kernel: KernelSpec
+    arch: str
+    sizes: Mapping[str, int]
+    turned_down: str = ""
+    fault: str = ""
+
+
+def run_case(case: Case, device: Device) -> Outcome:
+    """Run one case on a device and compare with the reference."""
+    start = time.perf_counter()
+    arrays = make_arrays(case)
+    turned_down = match(case.kernel, arrays.descs, case.attrs, device.props)
+    if isinstance(turned_down, Refusal):
+        return Outcome(case, (), time.perf_counter() - start, explain(turned_down))
+    try:
+        plan = plan_for(case.kernel.name, arrays.descs, case.attrs, device)
+        if device.accepts("cpu"):
+            plan.launch(arrays.pointers)
+        else:
+            _run_away(arrays, device, plan)
+    except Ge2rtError as fault:
+        return Outcome(case, (str(fault),), time.perf_counter() - start)
+    return Outcome(case, tuple(arrays.faults()), time.perf_counter() - start)
+
+
+def check_kernel(kernel: KernelSpec, device: Device, *, full: bool = False) -> Iterator[Outcome]:
+    """Run the kernel's whole grid of cases."""
+    for case in cases_for(kernel, full):
+        yield run_case(case, device)
+
+
+def compile_for(kernel: KernelSpec, arch: str) -> Compiled:
+    """Build a cubin for each choice of type variables, from the kernel's own cases."""
+    props = arch_props(arch)
+    sizes: dict[str, int] = {}
+    for case in cases_for(kernel):
+        name = ",".join(case.types.values()) or "-"
+        if name in sizes or any(0 in shape for shape in case.shapes.values()):
+            continue
+        bound = match(kernel, make_arrays(case).descs, case.attrs, props)
+        if isinstance(bound, Refusal):
+            return Compiled(kernel, arch, {}, turned_down=explain(bound))
+        try:
+            sizes[name] = len(build(make_problem(bound, props), "cubin").data)
+        except Ge2rtError as fault:
+            return Compiled(kernel, arch, sizes, fault=f"{case}: {fault}")
+    return Compiled(kernel, arch, sizes)
+
+
+def _run_away(arrays: CaseArrays, device: Device, plan: Plan) -> None:
+    """Run where host memory is not the device's: copy all memory there and back."""
+    placed: dict[int, int] = {}
+    laid = {id(b.memory): b for b in arrays.buffers.values()}
+    for key, buffer in laid.items():
+        placed[key] = device.memory.allocate(max(buffer.memory.nbytes, 1))
+        device.memory.write(placed[key], buffer.memory.tobytes())
+    names = [spec.name for spec in arrays.case.kernel.buffers]
+    pointers = [_moved(arrays.buffers[n], placed) if n in arrays.buffers else 0 for n in names]
+    plan.launch(pointers)
+    device.synchronize()
+    for key, buffer in laid.items():
+        data = device.memory.read(placed[key], buffer.memory.nbytes)
+        buffer.memory.reshape(-1).view("u1")[:] = memoryview(data)
+        device.memory.free(placed[key])
+
+
+def _moved(buffer: Laid, placed: Mapping[int, int]) -> int:
+    """The device address of a view's first element."""
+    if not buffer.address:
+        return 0
+    home = int(buffer.memory.__array_interface__["data"][0])
+    return placed[id(buffer.memory)] + buffer.address - home

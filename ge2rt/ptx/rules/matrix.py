@@ -65,7 +65,8 @@ def read_tile(i: Instr) -> Tile:
     shape = next((m for mod in i.mods if (m := _SHAPE.fullmatch(mod))), None)
     known = {"sync", "aligned", "row", "col", "satfinite", "kind::f8f6f4"}
     odd = [m for m in i.mods if m not in known and not _SHAPE.fullmatch(m)]
-    if shape is None or len(kinds) != 4 or len(odd) != 4:
+    layouts = [m for m in i.mods if m in ("row", "col")]
+    if shape is None or len(kinds) != 4 or len(odd) != 4 or layouts != ["row", "col"]:
         raise unsupported(i)
     d, a, b, c = kinds
     rows, k = int(shape[1]), int(shape[2])

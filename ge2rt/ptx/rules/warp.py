@@ -116,21 +116,26 @@ def shuffle(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Val
 
 
 def _members(e: Emitter, member: Value, mask: Value) -> Value:
-    """Executing lanes named by the member mask (taken to be the same in all of them)."""
+    """The word of executing lanes named by the member mask (the same in all of them).
+
+    Masks are joined as words: LLVM 22 miscompiles x86 code in which one i1 vector is both cast to a
+    word and an operand of a vector ``and``.
+    """
+    word = lane_bits(e, mask)
     if uniform_constant(member) in (-1, 0xFFFFFFFF):
-        return mask
-    bit = e.binary("lshr", cast(e, member, "i32"), e.per_lane("i32", LANES))
-    return e.binary("and", mask, e.convert("trunc", bit, "i1"))
+        return word
+    first = e.raw(f"extractelement {cast(e, member, 'i32')}, {_lowest(e, word)}", "i32")
+    return e.binary("and", word, first)
 
 
 def vote(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
     """``vote.sync``: ``all any uni`` as predicates, ``ballot`` as a word."""
-    lanes = _members(e, src[1], mask) if len(src) > 1 else mask
-    yes = lane_bits(e, e.binary("and", cast(e, src[0], "i1"), lanes))
+    members = _members(e, src[1], mask) if len(src) > 1 else lane_bits(e, mask)
+    yes = e.binary("and", lane_bits(e, cast(e, src[0], "i1")), members)
     if i.has("ballot"):
         return [e.splat(yes, WARP)]
-    zero, whole = integer("i32", 0), lane_bits(e, lanes)
-    none, every = e.compare("icmp eq", yes, zero), e.compare("icmp eq", yes, whole)
+    zero = integer("i32", 0)
+    none, every = e.compare("icmp eq", yes, zero), e.compare("icmp eq", yes, members)
     if i.has("any"):
         answer = e.compare("icmp ne", yes, zero)
     elif i.has("all"):
@@ -145,12 +150,11 @@ def vote(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]
 def match(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
     """``match.any``: lanes with the same value; ``match.all``: all of them, or 0."""
     a = cast(e, src[0], types_of(i)[-1].llvm)
-    lanes = _members(e, src[1], mask)
-    members = lane_bits(e, lanes)
+    members = _members(e, src[1], mask)
     if i.has("all"):
         first = _lowest(e, members)
         same = e.compare("icmp eq", a, e.raw(f"extractelement {a}, {first}", a.type))
-        agree = lane_bits(e, e.binary("and", same, lanes))
+        agree = e.binary("and", lane_bits(e, same), members)
         every = e.compare("icmp eq", agree, members)
         word = e.select(every, members, integer("i32", 0))
         results = [e.splat(word, WARP), e.splat(every, WARP)]
@@ -191,7 +195,7 @@ def reduce(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Valu
     if t.llvm != "i32" or (op, t.kind) not in _REDUCTIONS:
         raise unsupported(i)
     name, neutral = _REDUCTIONS[op, t.kind]
-    lanes = _members(e, src[1], mask)
+    lanes = lane_flags(e, _members(e, src[1], mask))
     given = e.select(lanes, cast(e, src[0], "i32"), integer("i32", neutral))
     full = f"llvm.vector.reduce.{name}.v{WARP}i32"
     return [e.splat(e.call_named(full, (given,), "i32"), WARP)]
@@ -204,7 +208,7 @@ def active_mask(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list
 
 def elect(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
     """``elect.sync``: the lowest member is the leader; its lane number, and who it is."""
-    leader = _lowest(e, lane_bits(e, _members(e, src[0], mask)))
+    leader = _lowest(e, _members(e, src[0], mask))
     return [e.splat(leader, WARP), e.compare("icmp eq", e.per_lane("i32", LANES), leader)]
 
 

@@ -212,7 +212,7 @@ def _layout(value: Any, rank: int, argument: str) -> str:
         fault = _wrong(argument, " | ".join(LAYOUTS), value, "layout")
         raise fault.about(next_step=near) if near else fault
     if value in ("NCHW", "NHWC") and rank != 4:
-        raise _wrong(argument, f"a shape of 4 axes for {value}", f"{rank} axes", "layout")
+        raise _wrong(argument, f"a shape of 4 axes for {value}", rank, "layout")
     return value
 
 

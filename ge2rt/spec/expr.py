@@ -254,6 +254,8 @@ def _guard(text: str, node: ast.expr, action: Callable[[], Any]) -> Any:
 def _say(fault: Exception) -> str:
     if isinstance(fault, ZeroDivisionError):
         return "division by zero"
+    if isinstance(fault, OverflowError):
+        return "the number is too large"
     return str(fault) or type(fault).__name__
 
 

@@ -35,7 +35,7 @@ class _Scope:
 
     entry: Mapping[str, Any]
     folder: FilePath
-    complete: bool  # whether every section that gives names is whole
+    gone: frozenset[str]  # sections that are left out because their structure is broken
     buffers: dict[str, Path] = field(default_factory=dict)
     dims: set[str] = field(default_factory=set)
 
@@ -52,6 +52,10 @@ class _Scope:
 
     def section(self, name: str, default: Any) -> Any:
         return self.entry.get(name, default)
+
+    def knows(self, *sections: str) -> bool:
+        """Whether the sections are whole, so that a name they do not give is unknown."""
+        return not self.gone & set(sections)
 
     @property
     def values(self) -> set[str]:
@@ -82,7 +86,7 @@ def meaning_faults(kernels: Any, folder: FilePath, broken: Iterable[Path]) -> It
             continue
         gone = {p[2] for p in bad if p[:2] == here and len(p) > 2}
         whole = {k: v for k, v in entry.items() if k not in gone}
-        scope = _Scope(whole, folder, not gone & set(_NAMING) and "outputs" in whole)
+        scope = _Scope(whole, folder, frozenset(map(str, gone)))
         for rule in RULES:
             for path, message, on_key in rule(scope):
                 yield (*here, *path), message, on_key
@@ -108,6 +112,13 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}; {did_you_mean(name, names) or 'known: ' + listing(names, 20)}"
 
 
+def _unknown_dtype(name: str, types: Iterable[str] = ()) -> str:
+    for dtype in DTYPES.values():
+        if dtype.numpy_name == name:
+            return f"unknown dtype {name!r}; did you mean {dtype.name!r}?"
+    return _unknown("dtype", name, [*types, *DTYPES])
+
+
 def _one_name_each(scope: _Scope) -> Iterator[Found]:
     seen: dict[str, str] = {}
     sections = ("types", "attrs", "let", "iterate", "tunables")
@@ -116,14 +127,19 @@ def _one_name_each(scope: _Scope) -> Iterator[Found]:
         given += [((section, n), n, f"in {section!r}") for n in scope.section(section, {})]
     for path, name, what in given:
         if name in seen:
-            yield path, f"the name {name!r} is used twice: {seen[name]} and {what}", True
+            yield path, f"the name {name!r} is used twice: {seen[name]} and {what}", _keyed(path)
         elif name in DEVICE_NAMES:
-            yield path, f"the name {name!r} is a fact of the device", True
+            yield path, f"the name {name!r} is a fact of the device", _keyed(path)
         seen.setdefault(name, what)
     reserved = {n for n, what in seen.items() if what not in ("in 'attrs'", "in 'let'")}
     for name in sorted(scope.dims & reserved):
         path = next(p for p, n, _ in given if n == name)
-        yield path, f"the name {name!r} is used twice: a dimension and {seen[name]}", True
+        yield path, f"the name {name!r} is used twice: a dimension and {seen[name]}", _keyed(path)
+
+
+def _keyed(path: Path) -> bool:
+    """Whether the name at ``path`` is a mapping's key (the names of buffers are values)."""
+    return path[0] not in ("inputs", "outputs")
 
 
 def _dtypes(scope: _Scope) -> Iterator[Found]:
@@ -131,21 +147,21 @@ def _dtypes(scope: _Scope) -> Iterator[Found]:
     for name, dtypes in types.items():
         for j, dtype in enumerate(dtypes):
             if dtype not in DTYPES:
-                yield ("types", name, j), _unknown("dtype", dtype, DTYPES), False
+                yield ("types", name, j), _unknown_dtype(dtype), False
     for path, buffer in scope.each_buffer():
         dtype = buffer["dtype"]
         if dtype.startswith("attr:"):
             attr = scope.section("attrs", {}).get(dtype[5:])
-            if scope.complete and (attr is None or attr_type(attr) != "dtype"):
+            if scope.knows("attrs") and (attr is None or attr_type(attr) != "dtype"):
                 yield (*path, "dtype"), f"no attribute {dtype[5:]!r} of type dtype", False
-        elif dtype not in DTYPES and dtype not in types and scope.complete:
-            yield (*path, "dtype"), _unknown("dtype", dtype, [*DTYPES, *types]), False
+        elif dtype not in DTYPES and dtype not in types and scope.knows("types"):
+            yield (*path, "dtype"), _unknown_dtype(dtype, types), False
 
 
 def _tolerances(scope: _Scope) -> Iterator[Found]:
     for dtype in scope.section("tolerance", {}):
         if dtype not in DTYPES:
-            yield ("tolerance", dtype), _unknown("dtype", dtype, DTYPES), True
+            yield ("tolerance", dtype), _unknown_dtype(dtype), True
 
 
 def _buffer_names(scope: _Scope) -> Iterator[Found]:
@@ -156,11 +172,11 @@ def _buffer_names(scope: _Scope) -> Iterator[Found]:
         for j, name in enumerate(buffer.get("overlap", ())):
             if path[0] == "inputs":
                 yield (*path, "overlap"), "only outputs can overlap inputs", True
-            elif scope.complete and name not in inputs:
+            elif scope.knows("inputs") and name not in inputs:
                 yield (*path, "overlap", j), _unknown("input", name, inputs), False
     for space, entry in scope.section("iterate", {}).items():
         for j, name in enumerate(entry["over"]):
-            if scope.complete and name not in scope.buffers:
+            if scope.knows("inputs", "outputs") and name not in scope.buffers:
                 path = ("iterate", space, "over", j)
                 yield path, _unknown("buffer", name, scope.buffers), False
 
@@ -191,7 +207,7 @@ def _attributes(scope: _Scope) -> Iterator[Found]:
 def _tunables(scope: _Scope) -> Iterator[Found]:
     known = scope.section("tunables", {})
     for name in scope.section("prefer", {}):
-        if scope.complete and name not in known:
+        if scope.knows("tunables") and name not in known:
             yield ("prefer", name), _unknown("tunable", name, known), True
 
 
@@ -247,7 +263,7 @@ def _expression_names(scope: _Scope) -> Iterator[Found]:
 def _names(
     scope: _Scope, path: Path, text: Any, known: Iterable[str], language: Language = HOST
 ) -> Iterator[Found]:
-    if not isinstance(text, str) or not scope.complete:
+    if not isinstance(text, str) or not scope.knows(*_NAMING):
         return
     try:
         names = parse(text, language).names
@@ -261,12 +277,12 @@ def _cases(scope: _Scope) -> Iterator[Found]:
     cases = scope.section("cases", {})
     for part in ("dims", "ranks"):
         for name in cases.get(part, {}):
-            if scope.complete and name not in scope.dims:
+            if scope.knows("inputs", "outputs") and name not in scope.dims:
                 yield ("cases", part, name), _unknown("dimension", name, scope.dims), True
     attrs = scope.section("attrs", {})
     for i, given in enumerate(cases.get("attrs", ())):
         for name in given:
-            if scope.complete and name not in attrs:
+            if scope.knows("attrs") and name not in attrs:
                 yield ("cases", "attrs", i, name), _unknown("attribute", name, attrs), True
 
 

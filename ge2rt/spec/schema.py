@@ -278,6 +278,10 @@ def _translate(error: Any, document: Document) -> tuple[Path, str, bool]:
         return where, _not_a_choice(context["expected"], error["input"]), on_key
     if kind in _EXPECTED:
         return where, f"expected {_EXPECTED[kind]}, got {_show(error['input'])}", on_key
+    if kind in ("too_short", "too_long"):
+        least = kind == "too_short"
+        bound = f"at least {context['min_length']}" if least else f"at most {context['max_length']}"
+        return where, f"expected {bound} items, got {context['actual_length']}", on_key
     if kind == "ge2rt":
         return where, context["message"], on_key
     return (

@@ -65,7 +65,8 @@ def _source(e: Emitter, given: Any, k: int, at: str, lanes: int) -> Value:
     pointer = e.raw(f"getelementptr {memory}, ptr %a{k}, i64 {at}", "ptr")
     full = f"<{lanes} x {memory}>" if lanes else memory
     value = e.raw(f"load {full}, ptr {pointer.text}, align 1", memory, lanes)
-    return e.convert("trunc", value, "i1") if kind == "i1" else value
+    # Not trunc: LLVM 22's EVEX compression drops a vpmovb2m whose mask register is reused in place.
+    return e.compare("icmp ne", value, Value("i8", "0")) if kind == "i1" else value
 
 
 def _store(e: Emitter, value: Value, k: int, at: str) -> str:

@@ -98,6 +98,8 @@ def pack(args: Sequence[Any]) -> bytes:
     for arg in args:
         if isinstance(arg, np.ndarray):
             piece, align = struct.pack("<Q", arg.ctypes.data), 8
+        elif arg is None:
+            piece, align = bytes(8), 8
         elif isinstance(arg, bytes):
             piece, align = arg, 8
         else:

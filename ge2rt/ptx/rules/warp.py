@@ -116,11 +116,7 @@ def shuffle(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Val
 
 
 def _members(e: Emitter, member: Value, mask: Value) -> Value:
-    """The word of executing lanes named by the member mask (the same in all of them).
-
-    Masks are joined as words: LLVM 22 miscompiles x86 code in which one i1 vector is both cast to a
-    word and an operand of a vector ``and``.
-    """
+    """The word of executing lanes named by the member mask (the same in all of them)."""
     word = lane_bits(e, mask)
     if uniform_constant(member) in (-1, 0xFFFFFFFF):
         return word

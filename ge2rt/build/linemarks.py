@@ -89,9 +89,20 @@ def take_marks(marked: str) -> tuple[str, LineMap]:
     clean: list[str] = []
     name, at = "", 0
     for line in marked.split("\n"):
-        found = _MARK.search(line)
+        found = _innermost(line)
         if found is not None:
             name, at = found.group(1), int(found.group(2))
         lines.append((name, at if found is not None else at + 1))
         clean.append(_MARK.sub("", line))
     return "\n".join(clean), LineMap(tuple(lines))
+
+
+def _innermost(line: str) -> re.Match[str] | None:
+    """The mark of the line's first text: the last of several that stand before it."""
+    marks = list(_MARK.finditer(line))
+    chosen = marks[0] if marks else None
+    for before, mark in zip(marks, marks[1:], strict=False):
+        if line[before.end() : mark.start()].strip():
+            break
+        chosen = mark
+    return chosen

@@ -15,6 +15,7 @@ from ge2rt.base import events
 from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import CompileError, Ge2rtError
 from ge2rt.build import templates
+from ge2rt.build.bytecode import StoredTemplates
 from ge2rt.build.linemarks import LineMarks, take_marks
 from ge2rt.build.literals import Literal, Symbol, is_static, literal
 from ge2rt.build.records import Problem, Source
@@ -60,7 +61,8 @@ class Environment(ImmutableSandboxedEnvironment):
         super().__init__(
             loader=_Loader(folder), undefined=jinja2.StrictUndefined, autoescape=False,
             trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-            finalize=_printed, extensions=[LineMarks, "jinja2.ext.do", "jinja2.ext.loopcontrols"],
+            finalize=_printed, bytecode_cache=StoredTemplates(),
+            extensions=[LineMarks, "jinja2.ext.do", "jinja2.ext.loopcontrols"],
         )  # fmt: skip
         self.tests["static"] = is_static
         self.filters["lit"] = _lit
@@ -194,7 +196,7 @@ def _where(fault: Exception, template: str) -> str:
     trace: TracebackType | None = fault.__traceback__
     while trace is not None:
         # Jinja rewrites the frames of a template so that they carry its path and lines
-        if "__jinja_template__" in trace.tb_frame.f_globals:
+        if "__jinja_exception__" in trace.tb_frame.f_globals:
             found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

@@ -10,6 +10,7 @@ from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
 from ge2rt.ptx.lower import regions
 from ge2rt.ptx.lower.geometry import Geometry
+from ge2rt.ptx.lower.inline import inlined
 from ge2rt.ptx.lower.kinds import Analysis, Kinds
 from ge2rt.ptx.lower.places import global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
@@ -50,6 +51,7 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 
 
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
+    function = inlined(module, function)
     geometry = Geometry(options.block, options.lanes)
     place = places(module, function, global_image(module), options.lanes)
     flow = flows.build(function)

@@ -15,7 +15,7 @@ from ge2rt.ptx.lower.memory import forget, lower_load, lower_store, space_of
 from ge2rt.ptx.lower.shape import CARRY, destinations, sources
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.native import ABORT_ASSERT, ABORT_TRAP
-from ge2rt.ptx.rules import PURE, WARP, reads_carry, writes_carry
+from ge2rt.ptx.rules import PURE, WARP, writes_carry
 from ge2rt.ptx.rules.operands import cast
 
 Handler = Callable[[Scope, Instr], "list[Value]"]
@@ -49,9 +49,6 @@ def _assign(scope: Scope, instr: Instr, results: list[Value], lanes: Lanes | Non
 def _pure(scope: Scope, instr: Instr) -> None:
     operands = sources(instr)
     given = [scope.lanes(o) for o in operands]
-    if reads_carry(instr):
-        operands = (*operands, Reg(CARRY))
-        given.append(scope.lanes(operands[-1]))
     lanes = result_lanes(instr, given, scope.code.width, scope.code.kinds.trusted)
     known = [v for v in given if v is not None]
     scalar = lanes is not None and len(known) == len(given)

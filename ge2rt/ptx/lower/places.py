@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ge2rt.base.errors import UnsupportedError
-from ge2rt.ptx.ast import Function, Module, Symbol, Variable
+from ge2rt.ptx.ast import Address, Function, Module, Symbol, Variable
 from ge2rt.ptx.lanes import Lanes, constant, counted
+from ge2rt.ptx.lower.shape import flatten
 from ge2rt.ptx.native import ARENA_ALIGN, GlobalImage, GlobalSlot
 
 _LOCAL_ALIGN = 16
@@ -62,7 +63,8 @@ def places(module: Module, function: Function, image: GlobalImage, width: int) -
     table: dict[str, Place] = {s.name: Place("global", s.offset) for s in image.slots}
     for param in function.params:
         table[param.name] = Place("param", param.offset)
-    own = [*function.variables, *module.variables]
+    named = _symbols(function)
+    own = [*function.variables, *(v for v in module.variables if v.name in named)]
     shared_bytes = _shared(own, table)
     local = 0
     for variable in own:
@@ -71,6 +73,18 @@ def places(module: Module, function: Function, image: GlobalImage, width: int) -
             table[variable.name] = Place("local", local)
             local += variable.nbytes
     return Places(table, shared_bytes, round_up(local, _LOCAL_ALIGN), width)
+
+
+def _symbols(function: Function) -> set[str]:
+    named: set[str] = set()
+    for block in function.blocks:
+        for instr in block.instrs:
+            for operand in instr.operands:
+                for item in flatten(operand):
+                    base = item.base if isinstance(item, Address) else item
+                    if isinstance(base, Symbol):
+                        named.add(base.name)
+    return named
 
 
 def _shared(variables: Iterable[Variable], table: dict[str, Place]) -> int:
@@ -109,13 +123,8 @@ def global_image(module: Module) -> GlobalImage:
     relocations: list[tuple[int, int]] = []
     for variable in module.variables:
         for offset, target, addend in variable.relocations:
-            if variable.name not in offsets:
-                continue
-            if target not in offsets:
-                raise UnsupportedError(
-                    f"{variable.name} holds the address of {target}, which is no global variable",
-                    where=f"ptx:{variable.line}",
-                )
+            if variable.name not in offsets or target not in offsets:
+                continue  # the address of a function: calls through pointers are refused anyway
             relocations.append((offsets[variable.name] + offset, offsets[target] + addend))
     return GlobalImage(tuple(slots), bytes(data), tuple(relocations))
 

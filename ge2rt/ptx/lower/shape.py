@@ -43,11 +43,15 @@ def destinations(instr: Instr) -> tuple[Operand | None, ...]:
 
 
 def sources(instr: Instr) -> tuple[Operand, ...]:
-    """The read operands in textual order, vectors flattened; addresses stay whole."""
+    """The read operands in textual order, vectors flattened; addresses stay whole.
+
+    The condition code stands last where it is read, as the rules want it.
+    """
     if instr.op == "call":
         return tuple(o for o in flatten(instr.operands[2]) if o is not None)
-    first = 1 if has_result(instr) else 0
-    return tuple(o for part in instr.operands[first:] for o in flatten(part) if o is not None)
+    first = int(has_result(instr))
+    found = tuple(o for part in instr.operands[first:] for o in flatten(part) if o is not None)
+    return (*found, Reg(CARRY)) if instr.op in ("addc", "subc", "madc") else found
 
 
 def register_of(operand: Operand | None) -> Reg | None:
@@ -69,8 +73,6 @@ def _names(instr: Instr) -> tuple[tuple[str, ...], tuple[str, ...]]:
         read.append(instr.guard.reg.name)
     if "cc" in instr.mods:
         written.append(CARRY)
-    if instr.op in ("addc", "subc", "madc"):
-        read.append(CARRY)
     return tuple(written), tuple(read)
 
 

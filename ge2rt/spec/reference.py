@@ -73,7 +73,8 @@ _OF_ARRAYS: dict[str, Callable[..., Any]] = {
     "size": lambda x: x.size if isinstance(x, np.ndarray) else HOST_FUNCTIONS["size"](x),
 }
 
-REFERENCE = Language({**HOST_FUNCTIONS, **numeric.FUNCTIONS, **_SHARED, **_OF_ARRAYS}, _BINARY)
+_FUNCTIONS = {**HOST_FUNCTIONS, **numeric.FUNCTIONS, **_SHARED, **_OF_ARRAYS}
+REFERENCE = Language(_FUNCTIONS, _BINARY)
 
 
 def evaluate_reference(bound: Bound, arrays: Sequence[Array | None]) -> list[Array]:
@@ -92,7 +93,7 @@ def evaluate_reference(bound: Bound, arrays: Sequence[Array | None]) -> list[Arr
     for spec, array, desc in zip(kernel.buffers, arrays, bound.descs, strict=False):
         names[spec.name] = None if array is None else _widen(np.asarray(array), desc)
     act = names.get("act")
-    functions = dict(REFERENCE.functions)
+    functions = dict(_FUNCTIONS)
     functions["act"] = lambda *args, **kw: _act(act, args, kw)
     with np.errstate(all="ignore"):
         value = kernel.reference.evaluate(names, Language(functions, _BINARY))

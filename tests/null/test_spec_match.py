@@ -276,6 +276,12 @@ def test_required_attributes(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_nan_is_out_of_every_range(tmp_path: Path) -> None:
+    kernel = one_kernel(tmp_path, attrs="{eps: {default: 1.0, min: 0}}")
+    for value, fits in ((float("nan"), False), (float("inf"), True), (0, True)):
+        assert isinstance(match(kernel, [f32(2), f32(2)], {"eps": value}), Bound) is fits
+
+
 def test_lets_may_wait_for_outputs(tmp_path: Path) -> None:
     kernel = one_kernel(
         tmp_path, let="{TOTAL: 'M * 2', LATER: 'TOTAL + 1'}",

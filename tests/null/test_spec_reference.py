@@ -47,6 +47,16 @@ def test_gemm_with_and_without_bias(gemm: KernelSpec) -> None:
     np.testing.assert_array_equal(run(gemm, [a, b, bias], out, act="relu"), relu)
 
 
+def test_an_absent_operand_is_left_out_on_either_side(tmp_path: Path) -> None:
+    inputs = (
+        "[{name: X, dtype: T, shape: ['*S']}, {name: b, dtype: T, shape: ['*S'], optional: true}]"
+    )
+    x = np.array([3.0], "f4")
+    for text in ("X + b", "b + X", "X * b", "X - b", "b * X", "X / b"):
+        kernel = one_kernel(tmp_path, inputs=inputs, reference=f'"{text}"')
+        assert run(kernel, [x, None], desc_of((1,), "f32")).tolist() == [3.0]
+
+
 def test_several_outputs_and_absent_ones(tmp_path: Path) -> None:
     kernel = one_kernel(
         tmp_path,

@@ -27,7 +27,7 @@ from ge2rt.device.limits import KernelNeeds, check_shape
 from ge2rt.device.pointers import torch_empty
 
 _REMEMBERED = 32  # launches that a fault names at most
-_OUT_OF_MEMORY = 2  # in both APIs
+_OUT_OF_MEMORY, _NOT_FOUND, _NOT_READY = 2, 500, 600  # the same in both APIs
 # Errors after which the context is lost: illegal address or instruction, assert, launch failure...
 _STICKY = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719))
 _MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED = 0, 1, 8  # CU_FUNC_ATTRIBUTE_*
@@ -67,6 +67,10 @@ class _Cupy:
     pid: int
 
 
+class _Thread(threading.local):
+    ready = False  # whether this thread has the GPU's context
+
+
 _loaded: list[_Cupy] = []
 
 
@@ -83,7 +87,8 @@ def _cupy() -> _Cupy:
 
 def _import_cupy() -> _Cupy:
     """Import CuPy; it writes to its cache folder, so give it one where HOME cannot be written."""
-    if "CUPY_CACHE_DIR" not in os.environ and not os.access(os.path.expanduser("~"), os.W_OK):
+    home = os.path.expanduser("~")
+    if "CUPY_CACHE_DIR" not in os.environ and not os.access(home, os.W_OK):
         os.environ["CUPY_CACHE_DIR"] = str(_writable_cache() / "cupy")
     try:
         import cupy
@@ -173,7 +178,7 @@ class CudaFunction(Function):
         self._handle = handle
 
     def launcher(self, shape: LaunchShape) -> Launcher:
-        """Check ``shape`` against the limits; opt in to large shared memory where it is asked for."""
+        """Check ``shape`` against the limits; opt in to large shared memory if needed."""
         device = self._module.device
         with device.current() as cupy:
             driver, pointer = cupy.driver, int(self._handle.ptr)
@@ -199,23 +204,31 @@ class CudaModule(Module):
             self._module.load(binary)
 
     def function(self, name: str) -> Function:
-        """The kernel ``name``."""
-        try:
-            with self.device.current():
-                return CudaFunction(self, name, self._module.get_function(name))
-        except DeviceError as fault:
-            raise InvalidArgumentError(
-                "no such kernel in the module", kernel=name, got=fault.record.message
-            ) from fault
+        """The kernel ``name``; InvalidArgumentError where there is none."""
+        handle = self._find(lambda: self._module.get_function(name))
+        if handle is None:
+            raise InvalidArgumentError("no such kernel in the module", kernel=name)
+        return CudaFunction(self, name, handle)
 
     def global_address(self, name: str) -> tuple[int, int]:
         """(address, 0) of a variable: the binding does not tell its size."""
-        try:
-            with self.device.current():
-                found = self._module.get_global_var(name)
-        except DeviceError as fault:
-            raise InvalidArgumentError(f"no variable {name!r} in the module") from fault
+        found = self._find(lambda: self._module.get_global_var(name))
+        if found is None:
+            raise InvalidArgumentError(f"no variable {name!r} in the module")
         return int(getattr(found, "ptr", found)), 0
+
+    def _find(self, ask: Callable[[], Any]) -> Any:
+        with self.device.current() as cupy:
+            try:
+                return ask()
+            except cupy.faults as fault:
+                if _status(fault) != _NOT_FOUND:
+                    raise
+                return None
+
+
+def _status(fault: Exception) -> int:
+    return int(getattr(fault, "status", 0))
 
 
 class CudaDevice(Device):
@@ -227,7 +240,7 @@ class CudaDevice(Device):
         self._held: dict[int, list[tuple[int, Sequence[Any]]]] = {}
         self._streams: set[int] = set()
         self._lost = ""
-        self._threads: set[int] = set()
+        self._thread = _Thread()
         with self.current() as cupy:
             self.props = _props(cupy, index)
         self.memory = CudaMemory(self)
@@ -243,10 +256,10 @@ class CudaDevice(Device):
             )  # fmt: skip
         try:
             before = cupy.runtime.getDevice()
-            if before != self.index or threading.get_ident() not in self._threads:
+            if before != self.index or not self._thread.ready:
                 cupy.runtime.setDevice(self.index)
                 cupy.runtime.free(0)  # makes the primary context current in this thread
-                self._threads.add(threading.get_ident())
+                self._thread.ready = True
             try:
                 yield cupy
             finally:
@@ -256,7 +269,7 @@ class CudaDevice(Device):
             raise self._error(fault) from fault
 
     def _error(self, fault: Exception) -> Ge2rtError:
-        status = int(getattr(fault, "status", 0))
+        status = _status(fault)
         if status == _OUT_OF_MEMORY:
             return OutOfMemoryError(
                 f"out of memory on {self.name}", next_step="free buffers or use smaller ones"
@@ -274,19 +287,26 @@ class CudaDevice(Device):
     def make_launcher(self, name: str, function: int, shape: LaunchShape, keep: object) -> Launcher:
         """The callable of one prepared launch."""
         sizes: dict[int, ctypes.c_size_t] = {}
-        grid, block, shared = shape.grid, shape.block, shape.shared
-        recent = self._recent
+        numbers = (function, *shape.grid, *shape.block, shape.shared)
+        recent, thread, index, parts = self._recent, self._thread, self.index, _cupy()
+        enqueue, get_device = parts.driver.launchKernel, parts.runtime.getDevice
 
         def launch(args: bytes, stream: int = 0) -> None:
             size = sizes.get(len(args))
             if size is None:
                 size = sizes[len(args)] = ctypes.c_size_t(len(args))
             extra = _LaunchExtra(_PARAM_BUFFER, args, _PARAM_SIZE, ctypes.addressof(size), None)
-            with self.current() as cupy:
-                recent.append(name)
-                cupy.driver.launchKernel(
-                    function, *grid, *block, shared, stream, 0, ctypes.addressof(extra)
-                )
+            usual = thread.ready and not self._lost and parts.pid == os.getpid()
+            if not usual or get_device() != index:
+                with self.current():
+                    recent.append(name)
+                    enqueue(*numbers, stream, 0, ctypes.addressof(extra))
+                return
+            recent.append(name)
+            try:
+                enqueue(*numbers, stream, 0, ctypes.addressof(extra))
+            except parts.faults as fault:
+                raise self._error(fault) from fault
 
         launch.__dict__["keep"] = keep
         return launch
@@ -383,7 +403,7 @@ class CudaDevice(Device):
         try:
             return not query(event)
         except cupy.faults as fault:
-            if int(getattr(fault, "status", 0)) == 600:  # cudaErrorNotReady
+            if _status(fault) == _NOT_READY:
                 return False
             raise
 

@@ -18,7 +18,7 @@ from ge2rt.base.errors import InternalError, InvalidArgumentError
 
 Key = tuple[tuple[str, str], ...]  # named parts
 
-_MAGIC = b"ge2rt-object-1\n"
+_MAGIC = b"ge2rt-object-2\n"
 _FEATURES = {"avx512": "x86-64-v4", "avx2": "x86-64-v3", "sse2": "x86-64", "generic": "generic"}
 
 
@@ -49,7 +49,7 @@ class MemoryStore:
 
 def encode(meta: dict[str, Any], payload: bytes) -> bytes:
     """A cached entry: magic, length of the JSON header, header, payload."""
-    head = json.dumps(meta, sort_keys=True).encode()
+    head = json.dumps(meta).encode()
     return _MAGIC + struct.pack("<I", len(head)) + head + payload
 
 

@@ -40,7 +40,12 @@ _PREPARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_voi
 _FINISH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _CLOCK = ctypes.CFUNCTYPE(ctypes.c_int64)
-_POLL = ctypes.CFUNCTYPE(ctypes.c_int32)
+_KEEP = ctypes.CFUNCTYPE(None, ctypes.py_object)
+_PYTHON = {
+    "PY_ENSURE": "PyGILState_Ensure", "PY_RELEASE": "PyGILState_Release",
+    "PY_SIGNALS": "PyErr_CheckSignals", "PY_FETCH": "PyErr_Fetch",
+    "PY_NORMALIZE": "PyErr_NormalizeException", "PY_DECREF": "Py_DecRef",
+}  # fmt: skip
 
 
 class AlignedBytes:
@@ -93,7 +98,7 @@ class Pool:
         self._work = _WORK(entry["work"])
         self._finish = _FINISH(entry["finish"])
         self._raised: dict[int, BaseException] = {}  # by thread
-        self._poll = _POLL(self._on_poll)
+        self._keep = _KEEP(self._keep_raised)
         self._memory = AlignedBytes(pool_ir.POOL_BYTES)
         self.address = self._memory.address
         self.ticks_per_us = _ticks_per_us(_CLOCK(entry["clock"]))
@@ -107,7 +112,9 @@ class Pool:
         put = self._memory.put
         for name, microseconds in _THRESHOLDS.items():
             put(POOL[name], ctypes.c_int64, int(microseconds * self.ticks_per_us))
-        put(POOL["POLL"], ctypes.c_int64, ctypes.cast(self._poll, ctypes.c_void_p).value or 0)
+        put(POOL["KEEP"], ctypes.c_int64, _address(self._keep))
+        for slot, name in _PYTHON.items():
+            put(POOL[slot], ctypes.c_int64, _address(getattr(ctypes.pythonapi, name)))
         put(POOL["CALLER_CPU"], ctypes.c_int32, -1)
         for cpu in usable_cpus():
             if cpu < 1024:
@@ -132,14 +139,9 @@ class Pool:
         """Native worker threads that run at this moment (they start with the first launch)."""
         return self._memory.get(POOL["STARTED"], ctypes.c_int32)
 
-    def _on_poll(self) -> int:
-        """Called from a launch now and then: let pending signals be handled."""
-        try:
-            ctypes.pythonapi.PyErr_CheckSignals()
-        except BaseException as raised:  # noqa: BLE001 - a signal handler may raise anything
-            self._raised[threading.get_ident()] = raised
-            return 1
-        return 0
+    def _keep_raised(self, raised: BaseException) -> None:
+        """Called by a launch whose look at pending signals found a handler that raised."""
+        self._raised[threading.get_ident()] = raised
 
     @property
     def interrupted(self) -> bool:
@@ -183,6 +185,10 @@ class Pool:
         for name in ("BUSY", "STATE", "EPOCH", "SLEEPERS", "STARTED", "QUIT"):
             self._memory.put(POOL[name], ctypes.c_int32, 0)
         ctypes.memset(self.address + POOL["TAKEN"], 0, 4 * pool_ir.SLOTS)
+
+
+def _address(function: object) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def _native_code(threads: bool, store: ObjectStore | None) -> dict[str, Linked]:

@@ -6,7 +6,7 @@ or opens the pool: workers that see the open bit of ``state`` enter by compare-e
 counts them), take ranges of blocks by ``atomicrmw`` tickets, and leave; the caller works too, then
 closes the pool and waits until the count is zero. A late wake therefore costs no join, and no
 worker can touch a job that is over. The caller's thread looks after signals: each ``T_POLL`` ticks
-it calls back into Python, which may ask for the end of the launch by the abort word.
+it lets Python handle pending signals; an exception of a handler ends the launch by the abort word.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ POOL = {
     "BUSY": 0, "STATE": 64, "EPOCH": 128, "SLEEPERS": 132, "JOB": 192, "LIMIT": 200,
     "WANTED": 256, "STARTED": 260, "QUIT": 264, "CALLER_CPU": 268, "PIN": 272,
     "T_SPIN": 320, "T_SLEEP": 328, "T_WORKER": 336, "T_CHUNK": 344, "T_GROW": 352, "T_POLL": 360,
-    "POLL": 368, "T_RECENT": 376, "LAST_END": 384, "ALLOWED": 448, "TAKEN": 576,
+    "T_RECENT": 368, "LAST_END": 384, "PY_ENSURE": 400, "PY_RELEASE": 408, "PY_SIGNALS": 416,
+    "PY_FETCH": 424, "PY_NORMALIZE": 432, "PY_DECREF": 440, "KEEP": 448, "ALLOWED": 512,
+    "TAKEN": 640,
 }  # fmt: skip
 POOL["BYTES"] = POOL["TAKEN"] + 4 * SLOTS
 POOL["RAW"] = POOL["BYTES"] + 8 * SLOTS

@@ -155,17 +155,45 @@ declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-; Let Python see pending signals; what it answers ends the launch.
+; Let Python see pending signals; what a handler raises is kept, and ends the launch. In native code
+; since a Python function would already raise when it is entered, before it can catch.
 define internal void @look_after(ptr %pool, ptr %abort) noinline {
-  %poll_p = getelementptr i8, ptr %pool, i64 $P_POLL
-  %poll = load ptr, ptr %poll_p
-  %answer = call i32 %poll()
+entry:
+  %type = alloca ptr
+  %value = alloca ptr
+  %trace = alloca ptr
+  %ensure_p = getelementptr i8, ptr %pool, i64 $P_PY_ENSURE
+  %ensure = load ptr, ptr %ensure_p
+  %signals_p = getelementptr i8, ptr %pool, i64 $P_PY_SIGNALS
+  %signals = load ptr, ptr %signals_p
+  %gil = call i32 %ensure()
+  %answer = call i32 %signals()
   %quiet = icmp eq i32 %answer, 0
   br i1 %quiet, label %done, label %end
 end:
+  %fetch_p = getelementptr i8, ptr %pool, i64 $P_PY_FETCH
+  %fetch = load ptr, ptr %fetch_p
+  call void %fetch(ptr %type, ptr %value, ptr %trace)
+  %normalize_p = getelementptr i8, ptr %pool, i64 $P_PY_NORMALIZE
+  %normalize = load ptr, ptr %normalize_p
+  call void %normalize(ptr %type, ptr %value, ptr %trace)
+  %raised = load ptr, ptr %value
+  %keep_p = getelementptr i8, ptr %pool, i64 $P_KEEP
+  %keep = load ptr, ptr %keep_p
+  call void %keep(ptr %raised)
+  %decref_p = getelementptr i8, ptr %pool, i64 $P_PY_DECREF
+  %decref = load ptr, ptr %decref_p
+  %type_o = load ptr, ptr %type
+  %trace_o = load ptr, ptr %trace
+  call void %decref(ptr %type_o)
+  call void %decref(ptr %raised)
+  call void %decref(ptr %trace_o)
   %ignored = cmpxchg ptr %abort, i32 0, i32 $ABORT_HOST monotonic monotonic
   br label %done
 done:
+  %release_p = getelementptr i8, ptr %pool, i64 $P_PY_RELEASE
+  %release = load ptr, ptr %release_p
+  call void %release(i32 %gil)
   ret void
 }
 

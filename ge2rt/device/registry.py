@@ -13,6 +13,8 @@ from ge2rt.device.api import Device
 
 Factory = Callable[[int], Device]
 
+_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
 _lock = threading.RLock()
 _factories: dict[str, Factory] = {}
 _devices: dict[tuple[str, int], Device] = {}
@@ -124,10 +126,19 @@ def _require_gpu(index: int) -> None:
         )  # fmt: skip
 
 
-def _ask_driver() -> int:
-    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+def driver_version() -> int:
+    """CUDA version that the driver supports, such as 12080; 0 where there is no driver."""
+    version = ctypes.c_int(0)
     try:
-        driver = ctypes.CDLL(library)
+        failed = ctypes.CDLL(_DRIVER).cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return 0 if failed else version.value
+
+
+def _ask_driver() -> int:
+    try:
+        driver = ctypes.CDLL(_DRIVER)
         count = ctypes.c_int(0)
         failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     except (OSError, AttributeError):

@@ -73,7 +73,7 @@ def test_strides_that_are_no_whole_elements() -> None:
 def test_cuda_array_interface() -> None:
     array = SimpleNamespace(
         __cuda_array_interface__={
-            "shape": (2, 3), "typestr": "<f2", "data": (4096, True), "strides": (2, 4), 
+            "shape": (2, 3), "typestr": "<f2", "data": (4096, True), "strides": (2, 4),
             "version": 3,
         },
         device=SimpleNamespace(id=1),

@@ -104,6 +104,8 @@ def _half_turns(e: Emitter, x: Value, shift: float) -> Value:
     r = x
     for part in _PI:
         r = e.call("llvm.fma", e.alike((back, _f(part), r)))
+    if not shift:  # keeps the sign of zero
+        r = e.select(e.compare("fcmp oeq", k, _f(0.0)), x, r)
     r = _clamp(e, r, -1.5708, 1.5708)  # beyond 2^24 turns nothing is left to be right
     square = e.binary("fmul", r, r)
     cubic = e.binary("fmul", square, r)

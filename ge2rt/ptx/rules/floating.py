@@ -23,7 +23,7 @@ from ge2rt.ptx.rules.operands import (
     unpack,
     unsupported,
 )
-from ge2rt.ptx.rules.rounding import MODES, narrow_to_odd, rounded, to_odd, two_sum
+from ge2rt.ptx.rules.rounding import MODES, fma_to_odd, rounded
 from ge2rt.ptx.rules.views import close_half, closed, opened
 
 
@@ -45,17 +45,9 @@ def arithmetic(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
         values[1] = e.unary("fneg", values[1])
     op = {"sub": "add", "mad": "fma"}.get(i.op, i.op)
     if op == "fma" and is_half(t):
-        return [closed(e, i, _half_fma(e, values, t), t)]
+        wide = t.name.startswith("bf")
+        return [closed(e, i, fma_to_odd(e, *values, wide=wide), t)]
     return [closed(e, i, rounded(e, op, values, mode_of(i)), t)]
-
-
-def _half_fma(e: Emitter, values: Sequence[Value], t: PtxType) -> Value:
-    """A float that rounds to the fma of halves; bf16 products may leave the range of float."""
-    if t.name.startswith("bf"):
-        a, b, c = (e.convert("fpext", v, "double") for v in values)
-        return narrow_to_odd(e, to_odd(e, *two_sum(e, e.binary("fmul", a, b), c)))
-    a, b, c = values
-    return to_odd(e, *two_sum(e, e.binary("fmul", a, b), c))
 
 
 def divide(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:

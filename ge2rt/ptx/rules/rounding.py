@@ -92,10 +92,27 @@ def rounded(e: Emitter, op: str, args: Sequence[Value], mode: str) -> Value:
     values = e.alike(args)
     if mode == "rn":
         return _nearest(e, op, values)
-    step = 512 // BITS[values[0].type]
-    if "+avx512f" in e.features and values[0].lanes and values[0].lanes % step == 0:
-        return _embedded(e, op, values, mode, step)
+    if _can_embed(e, values[0]):
+        return _embedded(e, op, values, mode)
     return _directed[op](e, values, mode)
+
+
+def fma_to_odd(e: Emitter, a: Value, b: Value, c: Value, *, wide: bool) -> Value:
+    """The fma of floats rounded to odd; ``wide`` where their product may leave float's range."""
+    a, b, c = e.alike((a, b, c))
+    if _can_embed(e, a):  # of two neighbours one is odd; equal ones are exact
+        low, high = (_embedded(e, "fma", (a, b, c), mode) for mode in ("rm", "rp"))
+        odd = e.convert("trunc", e.bitcast(low, "i32"), "i1")
+        return e.select(odd, low, high)
+    if not wide:
+        return to_odd(e, *two_sum(e, e.binary("fmul", a, b), c))
+    a, b, c = _wide(e, (a, b, c))
+    return narrow_to_odd(e, to_odd(e, *two_sum(e, e.binary("fmul", a, b), c)))
+
+
+def _can_embed(e: Emitter, value: Value) -> bool:
+    step = 512 // BITS[value.type]
+    return "+avx512f" in e.features and value.lanes > 0 and value.lanes % step == 0
 
 
 def _nearest(e: Emitter, op: str, values: Sequence[Value]) -> Value:
@@ -104,8 +121,8 @@ def _nearest(e: Emitter, op: str, values: Sequence[Value]) -> Value:
     return e.binary(f"f{op}", values[0], values[1])
 
 
-def _embedded(e: Emitter, op: str, values: Sequence[Value], mode: str, step: int) -> Value:
-    first = values[0]
+def _embedded(e: Emitter, op: str, values: Sequence[Value], mode: str) -> Value:
+    first, step = values[0], 512 // BITS[values[0].type]
     pieces = []
     for start in range(0, first.lanes, step):
         picks = range(start, start + step)

@@ -7,6 +7,7 @@ which are parsed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ge2rt.spec.expr import UNCHECKED, Expression, constant, parse
@@ -22,6 +23,11 @@ from ge2rt.spec.model import (
 Entry = Mapping[str, Any]
 
 _TYPE_NAMES: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "str", list: "ints"}
+
+
+def template_folders(folder: Path) -> tuple[Path, Path]:
+    """Where the templates of a kernels file in ``folder`` are looked for, in order."""
+    return folder / "templates", folder
 
 
 def attr_type(entry: Entry) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.spec.attrs import bind_attr
-from ge2rt.spec.entries import attr_spec, attr_type
+from ge2rt.spec.entries import attr_spec, attr_type, template_folders
 from ge2rt.spec.expr import HOST, Language, parse
 from ge2rt.spec.marks import Path
 from ge2rt.spec.model import Refusal
@@ -223,11 +223,6 @@ def _template(scope: _Scope) -> Iterator[Found]:
         found = [f.name for d in template_folders(scope.folder) for f in d.glob("*.j2")]
         hint = did_you_mean(name, found)
         yield ("template",), f"no template {name!r} here" + (f"; {hint}" if hint else ""), False
-
-
-def template_folders(folder: FilePath) -> tuple[FilePath, FilePath]:
-    """Where the templates of a kernels file in ``folder`` are looked for, in order."""
-    return folder / "templates", folder
 
 
 def _let_names(scope: _Scope) -> Iterator[Found]:

@@ -18,8 +18,7 @@ from ge2rt.base import switches
 from ge2rt.base.errors import InvalidArgumentError, RegistryError
 from ge2rt.base.paths import resource
 from ge2rt.spec import snapshot
-from ge2rt.spec.entries import build_kernel
-from ge2rt.spec.faults import registry_error
+from ge2rt.spec.entries import build_kernel, template_folders
 from ge2rt.spec.model import KernelSpec
 from ge2rt.spec.suggest import did_you_mean
 
@@ -109,6 +108,8 @@ class Registry:
                     "add `replace: true` to replace it"
                 )
         if faults:
+            from ge2rt.spec.faults import registry_error  # late: it brings the YAML reader
+
             raise registry_error(file, faults)
 
     def _put(self, row: _Row) -> None:
@@ -159,7 +160,7 @@ class Registry:
 
 def _row(file: Path, item: Mapping[str, Any]) -> _Row:
     entry = item["entry"]
-    folders = (file.parent / "templates", file.parent)
+    folders = template_folders(file.parent)
     folder = next((f for f in folders if (f / entry["template"]).is_file()), folders[0])
     return _Row(
         name=entry["name"],

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ge2rt import __version__
 from ge2rt.base import switches
 from ge2rt.base.paths import cache_dir
 
-# Part of the snapshot's name; raise it when the schema or this format changes.
-FORMAT = 1
+FORMAT = 1  # part of the snapshot's name; raise it when this format changes
+_CHECKERS = ("marks.py", "schema.py", "meaning.py")
 
 Item = Mapping[str, Any]  # {"mark": [line, column], "entry": {...}}
 
@@ -50,8 +49,18 @@ def _place(file: Path, data: bytes) -> Path | None:
     """Where the snapshot lies. The folder counts: a check also looks for templates."""
     if switches.get("GE2RT_NO_CACHE"):
         return None
-    head = f"{FORMAT} {__version__} {file.resolve().parent}\0".encode("utf-8", "surrogatepass")
+    head = f"{FORMAT} {_checkers()} {file.resolve().parent}\0".encode("utf-8", "surrogatepass")
     return cache_dir() / "registry" / f"{hashlib.sha256(head + data).hexdigest()}.json"
+
+
+def _checkers() -> str:
+    """Which checkers: another release, or an edit of them, makes former snapshots useless."""
+    room = Path(__file__).parent
+    try:
+        states = [(room / name).stat() for name in _CHECKERS]
+    except OSError:  # not plain files, e.g. in a zip
+        return str(room)
+    return " ".join(f"{s.st_mtime_ns}:{s.st_size}" for s in states)
 
 
 def _read(place: Path) -> list[Item] | None:

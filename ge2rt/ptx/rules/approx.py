@@ -104,8 +104,6 @@ def _half_turns(e: Emitter, x: Value, shift: float) -> Value:
     r = x
     for part in _PI:
         r = e.call("llvm.fma", e.alike((back, _f(part), r)))
-    if not shift:  # keeps the sign of zero
-        r = e.select(e.compare("fcmp oeq", k, _f(0.0)), x, r)
     r = _clamp(e, r, -1.5708, 1.5708)  # beyond 2^24 turns nothing is left to be right
     square = e.binary("fmul", r, r)
     cubic = e.binary("fmul", square, r)
@@ -115,8 +113,8 @@ def _half_turns(e: Emitter, x: Value, shift: float) -> Value:
 
 
 def sin(e: Emitter, x: Value, flushing: bool) -> Value:
-    """Absolute error about 1e-7 up to some thousand turns."""
-    return _half_turns(e, x, 0.0)
+    """Absolute error about 1e-7 up to some thousand turns; zero keeps its sign."""
+    return e.select(e.compare("fcmp oeq", x, _f(0.0)), x, _half_turns(e, x, 0.0))
 
 
 def cos(e: Emitter, x: Value, flushing: bool) -> Value:

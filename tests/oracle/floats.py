@@ -164,8 +164,8 @@ def round_fraction(value: Fraction, to: str, mode: str = "rn") -> float:
     result = whole * unit
     if abs(result) > Fraction(largest):
         clamp = mode == "rz" or (mode == "rm" and value > 0) or (mode == "rp" and value < 0)
-        return math.copysign(largest if clamp else math.inf, value)
-    return float(result) if result else math.copysign(0.0, value)
+        return (largest if clamp else math.inf) * (1 if value > 0 else -1)
+    return float(result) if result else 0.0 * (1 if value > 0 else -1)
 
 
 def square_root(a: Array, to: str, mode: str) -> Array:

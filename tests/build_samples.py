@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,7 @@ def kernel(
 ) -> KernelSpec:
     """A declaration; by default an elementwise kernel over one space."""
     spaces = {"it": (("X", "Y"), None)} if iterate is None else iterate
-    return KernelSpec(
+    made = KernelSpec(
         name, name.upper(), template, 50, tuple(inputs), tuple(outputs),
         LaunchSpec(tuple(map(parse, grid)), tuple(map(parse, block))),
         iterate=tuple(
@@ -77,8 +78,9 @@ def kernel(
         lets=tuple((n, parse(e)) for n, e in (lets or {}).items()),
         prefer=tuple((n, parse(e)) for n, e in (prefer or {}).items()),
         attrs={a.name: a for a in attrs},
-        folder=str(folder), **{"types": {"T": ("f32", "f16")}, **more},
+        types={"T": ("f32", "f16")}, folder=str(folder),
     )  # fmt: skip
+    return replace(made, **more)
 
 
 def bound(spec: KernelSpec, descs: Sequence[BufferDesc | None], **attrs: Any) -> Bound:
@@ -95,7 +97,7 @@ def bound(spec: KernelSpec, descs: Sequence[BufferDesc | None], **attrs: Any) ->
             rest = len(buffer.pattern) - 1
             names[star[1:]] = given.shape[: len(given.shape) - rest]
     first = next(d for d in descs if d is not None)
-    types = {t: first.dtype for t in spec.types}
+    types = dict.fromkeys(spec.types, first.dtype)
     values = {n: a.default for n, a in spec.attrs.items()} | attrs
     names.update(values)
     names.update({t: d.name for t, d in types.items()})

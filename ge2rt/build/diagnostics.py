@@ -40,14 +40,14 @@ class CompileDiagnostic:
 
 def parse_log(log: str, source: Source | None = None) -> tuple[CompileDiagnostic, ...]:
     """The messages of a log in order; those about ``source`` point at its template."""
-    found: list[CompileDiagnostic] = []
+    found: list[tuple[CompileDiagnostic, list[str]]] = []
     for line in log.splitlines():
         match = _HEAD.fullmatch(line)
         if match:
-            found.append(_first(match, source))
-        elif found and line.strip() and line.startswith("  "):
-            found[-1] = _continued(found[-1], line[2:])
-    return tuple(found)
+            found.append((_first(match, source), []))
+        elif found and line.startswith("  "):
+            found[-1][1].append(line[2:])
+    return tuple(_completed(message, lines) for message, lines in found)
 
 
 def _first(match: re.Match[str], source: Source | None) -> CompileDiagnostic:
@@ -59,13 +59,15 @@ def _first(match: re.Match[str], source: Source | None) -> CompileDiagnostic:
     return CompileDiagnostic(name or file, at, 0, severity, match["text"], rendered_line=line)
 
 
-def _continued(message: CompileDiagnostic, line: str) -> CompileDiagnostic:
-    if line.strip() == "^":
-        column = line.index("^") + 1
-        return replace(message, column=column, shown=f"{message.shown}\n  {line}".lstrip("\n"))
-    if message.shown or message.column:
-        return replace(message, text=f"{message.text} {line.strip()}")
-    return replace(message, shown=f"  {line}")
+def _completed(message: CompileDiagnostic, lines: list[str]) -> CompileDiagnostic:
+    """With the lines that follow the head: more text, then perhaps a source line and its caret."""
+    caret = next((i for i, line in enumerate(lines) if line.strip() == "^"), 0)
+    told = lines[: caret - 1] if caret else lines
+    text = " ".join([message.text, *(line.strip() for line in told if line.strip())])
+    if not caret:
+        return replace(message, text=text)
+    shown = f"  {lines[caret - 1]}\n  {lines[caret]}"
+    return replace(message, text=text, column=lines[caret].index("^") + 1, shown=shown)
 
 
 def failure(log: str, source: Source, kernel: str, arch: str) -> CompileError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 _DIST = re.compile(r"((?:nvidia_|cupy_)[a-z0-9_]+)-([0-9][^-]*)\.dist-info", re.IGNORECASE)
+_STANDARD_HOME = "/usr/local/cuda"
 _HEADER_FOLDERS = ("cuda_runtime", "cuda_cccl", "cuda_nvcc", "cuda_crt", "curand")
 
 # Header (or its folder) -> wheel for CUDA 12, wheel for CUDA 13.
@@ -115,7 +116,7 @@ def _library(home: str, major: int) -> str:
 
 def _from_home() -> list[Toolkit]:
     # the standard variables of CUDA's installer, not switches of ours
-    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
+    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")] + [_STANDARD_HOME]
     for home in homes:
         include = os.path.join(home, "include")
         if not home or not os.path.isfile(os.path.join(include, "cuda.h")):

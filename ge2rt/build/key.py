@@ -68,7 +68,8 @@ class _Scan:
 
     def _resolve(self, name: str, folder: str | None) -> None:
         for root in ([folder] if folder else []) + list(self.folders):
-            path = os.path.join(root, name)
+            # normal form: headers that include each other by ".." must come to an end
+            path = os.path.normpath(os.path.join(root, name))
             if os.path.isfile(path):
                 self._read(path)
                 return

@@ -101,8 +101,8 @@ def _innermost(line: str) -> re.Match[str] | None:
     """The mark of the line's first text: the last of several that stand before it."""
     marks = list(_MARK.finditer(line))
     chosen = marks[0] if marks else None
-    for before, mark in zip(marks, marks[1:], strict=False):
-        if line[before.end() : mark.start()].strip():
+    for mark in marks[1:]:
+        if chosen is None or line[chosen.end() : mark.start()].strip():
             break
         chosen = mark
     return chosen

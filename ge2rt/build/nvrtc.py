@@ -168,8 +168,10 @@ def _import_cupy_nvrtc() -> Any:
 
 
 def _can_make(folder: str) -> bool:
-    while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
-        folder = os.path.dirname(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)  # as CuPy itself would do next
+    except OSError:
+        return False
     return os.access(folder, os.W_OK)
 
 

@@ -36,10 +36,10 @@ class Writer:
             if self._running:
                 return
             self._running = True
-        try:
+        if threading.main_thread().is_alive():
             threading.Thread(target=self._work, name="ge2rt-cache").start()
-        except RuntimeError:
-            self._work()  # the interpreter is ending: no more threads
+        else:
+            self._work()  # the interpreter is ending and would not wait for a new thread
 
     def flush(self) -> None:
         """Wait until everything that was submitted is done."""

@@ -203,7 +203,7 @@ def test_tunables_prefer_and_override():
     assert chosen.tunables == {"BM": 64, "BN": 8}
     with pytest.raises(InvalidArgumentError, match=r"argument 'BM'.*one of \[64, 128\], got 3"):
         make_problem(elementwise(x, x, **parts), bs.PROPS, tunables={"BM": 3})
-    with pytest.raises(InvalidArgumentError, match="unknown tunable.*expected BM, BN"):
+    with pytest.raises(InvalidArgumentError, match=r"unknown tunable.*expected BM, BN"):
         make_problem(elementwise(x, x, **parts), bs.PROPS, tunables={"BK": 3})
 
 

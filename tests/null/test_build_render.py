@@ -319,7 +319,7 @@ def test_text_is_the_same_in_every_process(tmp_path):
             capture_output=True,
             text=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": tests, "GE2RT_NO_CACHE": "1"},
-        ).stdout  # fmt: skip
+        ).stdout
         for seed in ("1", "2")
     }
     assert len(outputs) == 1

@@ -53,7 +53,7 @@ def toolkit() -> Toolkit:
     found += _from_home()
     if not found:
         return Toolkit(0, (), "", "", ())
-    wanted = _cupy_major()
+    wanted = _cupy_major() if len(found) > 1 else 0
     return max(found, key=lambda t: (bool(t.library), t.major == wanted, t.major))
 
 

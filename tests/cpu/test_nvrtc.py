@@ -107,6 +107,17 @@ def test_errors_point_at_the_template(tmp_path, store):
     assert (message.file, message.line, message.rendered_line) == ("scale.cu.j2", 8, 5)
 
 
+def test_lines_of_the_ptx_lead_to_the_template(tmp_path, store):
+    x = bs.desc((4,))
+    spec = bs.kernel(bs.write_templates(tmp_path))
+    source = source_of(make_problem(bs.bound(spec, [x, x]), bs.PROPS))
+    binary = compile_source(source, "sm_80", "ptx", store=store)
+    lines = binary.data.decode().splitlines()
+    store_at = next(n for n, line in enumerate(lines) if "st.global" in line)
+    loc = next(line for line in reversed(lines[:store_at]) if ".loc" in line).split()
+    assert binary.line_map.find(int(loc[2])) == ("scale.cu.j2", 8)
+
+
 def test_a_missing_header_names_its_wheel(store):
     with pytest.raises(CompileError) as caught:
         compile_text("#include <curand_kernel.h>", "sm_80", store=store)

@@ -13,6 +13,7 @@ import pytest
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import CompileError
 from ge2rt.build import render as rendering
+from ge2rt.build.facts import facts
 from ge2rt.build.literals import Literal, literal
 from ge2rt.build.problem import make_problem
 from ge2rt.build.render import render
@@ -323,3 +324,26 @@ def test_text_is_the_same_in_every_process(tmp_path):
         for seed in ("1", "2")
     }
     assert len(outputs) == 1
+
+
+def calls():
+    shapes = [(8, 16), (16, 8), (8, 17), (128,), (2, 8, 16), (1, 128), (1,), ()]
+    kinds = [lambda s: None, lambda s: tuple(reversed(bs.shapes.contiguous_strides(s[::-1])))]
+    for shape in shapes:
+        for kind in kinds:
+            for dtype in ("f32", "f16"):
+                yield bs.desc(shape, dtype, kind(shape)), bs.desc(shape, dtype)
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_equal_facts_are_equal_texts(tmp_path, static, aligned):
+    text = bs.SCALE + "// {{ it.vec }} {{ X.vec }} {{ X.contiguous }} {{ it.rank }}\n"
+    text += "// {{ X.strides|join(',') }} {{ X.shape|join(',') }} {{ it.shape|join(',') }}\n"
+    spec = bs.kernel(bs.write_templates(tmp_path, scale=text))
+    texts: dict[str, str] = {}
+    for x, y in calls():
+        given = make_problem(bs.bound(spec, [x, y]), bs.PROPS, static=static, aligned=aligned)
+        rendered = render(given).text
+        assert texts.setdefault(repr(facts(given)), rendered) == rendered
+    assert len(set(texts.values())) == len(texts)

@@ -23,6 +23,7 @@ PTX = b"""
 .visible .entry stop_at(.param .u64 out, .param .u64 block) { ret; }
 .visible .entry look(.param .u64 out) { ret; }
 .visible .entry tiny(.param .u64 out, .param .f32 x) { ret; }
+.visible .entry meet(.param .u64 out, .param .u64 patience) { ret; }
 .visible .entry bounded(.param .u64 out) .maxntid 64, 1, 1 { ret; }
 """
 
@@ -118,7 +119,33 @@ _TINY = """
   br label %next
 """
 
-_BODIES = {"count": _COUNT, "stop_at": _STOP, "look": _LOOK, "tiny": _TINY, "bounded": _LOOK}
+# Block b (0 or 1) sets out[b], waits for the other's mark, and sets out[2 + b] where it saw it.
+_MEET = """
+  %patience = load i64, ptr %second_p
+  %mine = getelementptr i32, ptr %out, i64 %b
+  store atomic i32 1, ptr %mine seq_cst, align 4
+  %rest = sub i64 1, %b
+  %other = getelementptr i32, ptr %out, i64 %rest
+  br label %wait
+wait:
+  %i = phi i64 [ 0, %block ], [ %i1, %spin ]
+  %seen = load atomic i32, ptr %other seq_cst, align 4
+  %met = icmp ne i32 %seen, 0
+  br i1 %met, label %found, label %spin
+spin:
+  %i1 = add i64 %i, 1
+  %on = icmp slt i64 %i1, %patience
+  br i1 %on, label %wait, label %next
+found:
+  %at = add i64 %b, 2
+  %mark = getelementptr i32, ptr %out, i64 %at
+  store i32 1, ptr %mark
+  br label %next
+"""
+
+_BODIES = {
+    "count": _COUNT, "stop_at": _STOP, "look": _LOOK, "tiny": _TINY, "meet": _MEET, "bounded": _LOOK,
+}  # fmt: skip
 
 IMAGE = GlobalImage(
     slots=(GlobalSlot("counter", "global", 0, 4), GlobalSlot("pointer", "global", 8, 8)),

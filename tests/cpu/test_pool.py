@@ -76,16 +76,18 @@ def test_workers_start_at_need_stop_and_come_back(pool: Pool) -> None:
 
 
 @pytest.mark.skipif(not LINUX, reason="native threads are for Linux")
-def test_several_threads_take_part(pool: Pool) -> None:
+def test_blocks_run_at_the_same_time(pool: Pool) -> None:
     pool.set_threads(2)
-    run = launcher("look", 4096)
-    module_out = np.zeros(5, np.int64)
-    arenas = set()
-    for _ in range(50):
-        run(pack(module_out))
-        arenas.add(int(module_out[2]))
-    assert len(arenas) >= 1
-    assert all(address % 128 == 0 for address in arenas)
+    out = np.zeros(4, np.int32)
+    launcher("meet", 2)(pack(out, 10**9))
+    np.testing.assert_array_equal(out, 1)
+
+
+def test_one_thread_runs_blocks_one_after_the_other(pool: Pool) -> None:
+    pool.set_threads(1)
+    out = np.zeros(4, np.int32)
+    launcher("meet", 2)(pack(out, 100))
+    np.testing.assert_array_equal(out, [1, 1, 0, 1])
 
 
 def test_threads_that_launch_at_once_do_not_disturb_each_other(pool: Pool) -> None:

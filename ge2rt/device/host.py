@@ -154,7 +154,7 @@ class HostDevice(Device):
         return np.empty(tuple(shape), dtype.numpy) if fresh is None else fresh
 
     def record_event(self, stream: int) -> HostEvent:
-        """This moment: everything before it is done."""
+        """The present moment: everything before it is done."""
         self._streams.check(stream)
         return HostEvent(time.perf_counter_ns())
 

@@ -124,7 +124,7 @@ def clear() -> None:
 
 
 def llvm_version() -> str:
-    """llvmlite's version, a part of each object's key."""
+    """Version of llvmlite, a part of each object's key."""
     return _llvm().version
 
 

@@ -144,7 +144,8 @@ found:
 """
 
 _BODIES = {
-    "count": _COUNT, "stop_at": _STOP, "look": _LOOK, "tiny": _TINY, "meet": _MEET, "bounded": _LOOK,
+    "count": _COUNT, "stop_at": _STOP, "look": _LOOK, "tiny": _TINY, "meet": _MEET,
+    "bounded": _LOOK,
 }  # fmt: skip
 
 IMAGE = GlobalImage(

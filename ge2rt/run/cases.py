@@ -104,7 +104,9 @@ class _Maker:
     def count(self, case: Case) -> None:
         """Remember what an accepted case used."""
         self.number += 1
-        self.used.update((n, v) for n, v in (*case.types.items(), *case.attrs.items(), *case.dims.items()))
+        self.used.update(
+            (n, v) for n, v in (*case.types.items(), *case.attrs.items(), *case.dims.items())
+        )
 
     def pick(self, name: str, options: Sequence[Any]) -> Any:
         """One of the options, mostly one that was used least."""
@@ -124,7 +126,10 @@ class _Maker:
         shapes = self.shapes(case, absent)
         if shapes is None:
             return None
-        layouts = {name: self.layout(name, shapes) for name in shapes}
+        layouts: dict[str, str] = {}
+        for buffer in self.kernel.buffers:
+            if buffer.name in shapes:
+                layouts[buffer.name] = self.layout(buffer, shapes, layouts)
         return replace(case, layouts=layouts, shapes=shapes)
 
     def dims(self) -> dict[str, int | tuple[int, ...]]:
@@ -206,15 +211,17 @@ class _Maker:
         pairs = zip(self.kernel.buffers, descs, strict=True)
         return {b.name: d.shape for b, d in pairs if d is not None}
 
-    def layout(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
-        spec = next(b for b in self.kernel.buffers if b.name == name)
+    def layout(
+        self, buffer: BufferSpec, shapes: Mapping[str, tuple[int, ...]], before: Mapping[str, str]
+    ) -> str:
         if self.number % 2 == 0:
             return "contiguous"
-        if spec.overlap and self.random.random() < 0.3:
-            same = [n for n in spec.overlap if shapes.get(n) == shapes[name]]
+        if self.random.random() < 0.3:
+            same = [n for n in buffer.overlap if shapes.get(n) == shapes[buffer.name]]
+            same = [n for n in same if before[n] != "broadcast"]
             if same:
                 return self.random.choice(same)
-        return self.random.choice(LAYOUTS if spec.role == "input" else LAYOUTS[:-1])
+        return self.random.choice(LAYOUTS if buffer.role == "input" else LAYOUTS[:-1])
 
 
 def _desc(case: Case, buffer: BufferSpec) -> BufferDesc:

@@ -69,9 +69,9 @@ def _renderer() -> str:
     folder = os.path.dirname(__file__)
     found = [file_digest(os.path.join(folder, f"{name}.py")) for name in _RENDERER]
     if not all(found):
-        from ge2rt import __version__
+        from importlib.metadata import version  # no files: a frozen program
 
-        found = [__version__]  # no files: a frozen program
+        found = [version("ge2rt")]
     return hashlib.sha256(" ".join(found).encode("ascii")).hexdigest()
 
 

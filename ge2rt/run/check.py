@@ -44,11 +44,11 @@ class Compiled:
 def run_case(case: Case, device: Device) -> Outcome:
     """Run one case on a device and compare with the reference."""
     start = time.perf_counter()
-    arrays = make_arrays(case)
-    turned_down = match(case.kernel, arrays.descs, case.attrs, device.props)
-    if isinstance(turned_down, Refusal):
-        return Outcome(case, (), time.perf_counter() - start, explain(turned_down))
     try:
+        arrays = make_arrays(case)
+        turned_down = match(case.kernel, arrays.descs, case.attrs, device.props)
+        if isinstance(turned_down, Refusal):
+            return Outcome(case, (), time.perf_counter() - start, explain(turned_down))
         plan = plan_for(case.kernel.name, arrays.descs, case.attrs, device)
         if device.accepts("cpu"):
             plan.launch(arrays.pointers)
@@ -73,10 +73,10 @@ def compile_for(kernel: KernelSpec, arch: str) -> Compiled:
         name = ",".join(case.types.values()) or "-"
         if name in sizes or any(0 in shape for shape in case.shapes.values()):
             continue
-        bound = match(kernel, make_arrays(case).descs, case.attrs, props)
-        if isinstance(bound, Refusal):
-            return Compiled(kernel, arch, {}, turned_down=explain(bound))
         try:
+            bound = match(kernel, make_arrays(case).descs, case.attrs, props)
+            if isinstance(bound, Refusal):
+                return Compiled(kernel, arch, {}, turned_down=explain(bound))
             sizes[name] = len(build(make_problem(bound, props), "cubin").data)
         except Ge2rtError as fault:
             return Compiled(kernel, arch, sizes, fault=f"{case}: {fault}")

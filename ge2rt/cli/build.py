@@ -56,7 +56,9 @@ def build(
         try:
             problem = _problem(name, descs, attrs, each.strip(), dynamic)
         except UnsupportedError as fault:
-            click.echo(f"{each}: turned down: {fault.record.message}", err=True)
+            record = fault.record
+            wanted = f"; expected {record.expected}, got {record.got}" if record.expected else ""
+            click.echo(f"{each.strip()}: turned down, {record.message}{wanted}", err=True)
             turned_down += 1
             continue
         _write(problem, emit, output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -21,7 +22,8 @@ def cache() -> None:
 def info() -> None:
     """Folder, number of entries, size and cap."""
     for name, value in default_store().info().items():
-        click.echo(f"{name:>10}: {value}")
+        shown = _size(value) if name in ("bytes", "cap") else value
+        click.echo(f"{name:>10}: {shown}")
 
 
 @cache.command()
@@ -56,4 +58,19 @@ def explain(
         return
     problem = problem_for(what, parse_inputs(descs, "cuda"), parse_attrs(attrs), arch_props(arch))
     reasons = why_missed(problem, emit)
-    click.echo("\n".join(reasons) if reasons else "this call is in the cache")
+    if not reasons:
+        click.echo("this call is in the cache")
+    elif any(reason.startswith(("name:", "nothing")) for reason in reasons):
+        click.echo(f"not in the cache, nor is any other call of {problem.kernel.name}")
+    else:
+        click.echo("not in the cache; the nearest entry differs in")
+        for reason in reasons:
+            click.echo(f"  {reason}")
+
+
+def _size(count: Any) -> str:
+    number, units = float(count), iter(("bytes", "KiB", "MiB", "GiB"))
+    unit = next(units)
+    while number >= 1024 and unit != "GiB":
+        number, unit = number / 1024, next(units)
+    return f"{number:.4g} {unit}"

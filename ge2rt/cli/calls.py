@@ -61,5 +61,7 @@ def _whole(text: str, whole: str) -> int:
         return int(text)
     except ValueError:
         raise InvalidArgumentError(
-            "extent or stride is not a whole number", expected="a number", got=f"{text!r} in {whole!r}"
+            "extent or stride is not a whole number",
+            expected="a number",
+            got=f"{text!r} in {whole!r}",
         ) from None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import Progress, TaskID
 
 from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.cli.screen import console, table
 from ge2rt.device.registry import get_device
 from ge2rt.run.cases import cases_for
 from ge2rt.run.check import Compiled, Outcome, compile_for, run_case
@@ -20,6 +20,8 @@ from ge2rt.spec.model import KernelSpec
 from ge2rt.spec.registry import Registry, default_registry, load_registry
 
 SHOWN_FAULTS = 5
+
+T = TypeVar("T")
 
 
 @click.command()
@@ -38,91 +40,117 @@ def check(
     Exits with 1 on any fault.
     """
     kernels = _kernels(file, names)
-    console = Console()
+    screen = console()
     good = True
     if arch or compile_only:
         arches = [part.strip() for part in (arch or "sm_80").split(",")]
-        good = _compile(console, kernels, arches)
+        good = _compile(screen, kernels, arches)
     if not compile_only:
-        good = _run(console, kernels, device, full) and good
+        good = _run(screen, kernels, device, full) and good
     sys.exit(0 if good else 1)
 
 
 def _kernels(file: Path | None, names: Iterable[str]) -> list[KernelSpec]:
+    """The kernels to check; every file among them is validated anew, with all its faults."""
     registry = default_registry()
-    for path in [file] if file else registry.files:
-        alone = load_registry(path, into=Registry())  # validates everything, reports all faults
-    if file is not None and str(file.resolve()) not in registry.files:
+    files = registry.files if file is None else (str(file),)
+    found_names = [name for path in files for name in load_registry(path, into=Registry()).names()]
+    known = {Path(path).resolve() for path in registry.files}
+    if file is not None and file.resolve() not in known:
         load_registry(file)
-    names_found = alone.names() if file is not None else registry.names()
-    found = [registry.get(name) for name in names_found]
-    wanted = set(names)
-    unknown = wanted - {kernel.name for kernel in found}
+    found = [registry.get(name) for name in dict.fromkeys(found_names)]
+    unknown = set(names) - {kernel.name for kernel in found}
     if unknown:
         raise InvalidArgumentError(
             "no kernel of this name to check", got=", ".join(sorted(unknown)),
             expected=", ".join(kernel.name for kernel in found),
         )  # fmt: skip
-    return [kernel for kernel in found if not wanted or kernel.name in wanted]
+    return [kernel for kernel in found if not names or kernel.name in names]
 
 
-def _compile(console: Console, kernels: list[KernelSpec], arches: list[str]) -> bool:
-    table = Table("kernel", *arches, box=None)
+def _compile(screen: Console, kernels: list[KernelSpec], arches: list[str]) -> bool:
+    """Build cubins and print a table, then why kernels were turned down or failed."""
+    shown = table("kernel", *arches)
+    reasons: list[str] = []
     faults: list[str] = []
-    with Progress(console=console, transient=True) as progress:
+    with _progress(screen) as progress:
         task = progress.add_task("compile", total=len(kernels) * len(arches))
         for kernel in kernels:
-            cells = []
-            for arch in arches:
-                result = compile_for(kernel, arch)
-                cells.append(_cell(result))
-                if result.fault:
-                    faults.append(f"{kernel.name} for {arch}: {result.fault}")
-                progress.advance(task)
-            table.add_row(kernel.name, *cells)
-    console.print(table)
+            results = [compile_for(kernel, arch) for arch in _stepping(progress, task, arches)]
+            shown.add_row(kernel.name, *(_cell(result) for result in results))
+            reasons += [f"{kernel.name} for {r.arch}: turned down, {r.turned_down}"
+                        for r in results if r.turned_down]  # fmt: skip
+            faults += [f"{kernel.name} for {r.arch}: {r.fault}" for r in results if r.fault]
+    screen.print(shown)
+    for reason in reasons:
+        screen.print(reason, style="yellow", markup=False)
     for fault in faults:
-        console.print(fault, style="red", markup=False)
+        screen.print(fault, style="red", markup=False)
+    count = len(kernels) * len(arches)
+    screen.print(f"{count - len(reasons) - len(faults)} of {count} compiled, "
+                 f"{len(reasons)} turned down, {len(faults)} faulty")  # fmt: skip
     return not faults
 
 
 def _cell(result: Compiled) -> str:
     if result.fault:
-        return "[red]FAULT[/]"
+        return "[red]fault[/]"
     if result.turned_down:
-        return f"[yellow]turned down: {escape(result.turned_down)}[/]"
+        return "[yellow]-[/]"
     return f"{len(result.sizes)} cubin{'s' if len(result.sizes) > 1 else ''}"
 
 
-def _run(console: Console, kernels: list[KernelSpec], device: str, full: bool) -> bool:
+def _run(screen: Console, kernels: list[KernelSpec], device: str, full: bool) -> bool:
+    """Run all cases and print a table, then the first faults."""
     where = get_device(device)
-    table = Table("kernel", "cases", "passed", "plain", "turned down", "seconds", box=None)
-    faults: list[Outcome] = []
-    totals = [0, 0]
-    with Progress(console=console, transient=True) as progress:
+    numbers = ("cases", "passed", "not plain", "turned down", "seconds")
+    shown = table("kernel", *numbers, right=numbers)
+    everything: list[Outcome] = []
+    with _progress(screen) as progress:
         for kernel in kernels:
             cases = cases_for(kernel, full)
             task = progress.add_task(kernel.name, total=len(cases))
-            outcomes = []
-            for case in cases:
-                outcomes.append(run_case(case, where))
-                progress.advance(task)
+            outcomes = [run_case(case, where) for case in _stepping(progress, task, cases)]
             progress.remove_task(task)
-            bad = [o for o in outcomes if o.faults]
-            faults += bad
-            skipped = sum(1 for o in outcomes if o.skipped)
-            passed = len(outcomes) - len(bad) - skipped
-            totals[0] += len(outcomes)
-            totals[1] += passed
-            table.add_row(
-                kernel.name, str(len(outcomes)), f"[{'red' if bad else 'green'}]{passed}[/]",
-                str(sum(o.case.plain for o in outcomes)), str(skipped or ""),
-                f"{sum(o.seconds for o in outcomes):.1f}",
-            )  # fmt: skip
-    console.print(table)
-    for outcome in faults[:SHOWN_FAULTS]:
-        console.print(f"{outcome.case}: {'; '.join(outcome.faults)}", style="red", markup=False)
-    if len(faults) > SHOWN_FAULTS:
-        console.print(f"... and {len(faults) - SHOWN_FAULTS} more")
-    console.print(f"{totals[1]} of {totals[0]} cases passed on {where.name}", markup=False)
-    return not faults
+            shown.add_row(kernel.name, *_figures(outcomes))
+            everything += outcomes
+    screen.print(shown)
+    faulty = [o for o in everything if o.faults]
+    for line in _faults(faulty):
+        screen.print(line, style="red", markup=False)
+    passed = sum(1 for o in everything if not o.faults and not o.skipped)
+    screen.print(f"{passed} of {len(everything)} cases passed on {where.name}")
+    return not faulty
+
+
+def _figures(outcomes: list[Outcome]) -> list[str]:
+    bad = sum(1 for o in outcomes if o.faults)
+    skipped = sum(1 for o in outcomes if o.skipped)
+    passed = len(outcomes) - bad - skipped
+    return [
+        str(len(outcomes)), f"[{'red' if bad else 'green'}]{passed}[/]",
+        str(sum(not o.case.plain for o in outcomes)), str(skipped),
+        f"{sum(o.seconds for o in outcomes):.1f}",
+    ]  # fmt: skip
+
+
+def _faults(faulty: list[Outcome]) -> list[str]:
+    """The first faults that differ: what a kernel does wrong in every case is told once."""
+    told: dict[tuple[str, str], str] = {}
+    for outcome in faulty:
+        text = "; ".join(outcome.faults)
+        told.setdefault((outcome.case.kernel.name, text), f"{outcome.case}: {text}")
+    lines = list(told.values())[:SHOWN_FAULTS]
+    more = len(faulty) - len(lines)
+    return [*lines, *([f"... and {more} more cases"] if more else [])]
+
+
+def _progress(screen: Console) -> Progress:
+    return Progress(console=screen, transient=True, disable=not screen.is_terminal)
+
+
+def _stepping(progress: Progress, task: TaskID, items: Sequence[T]) -> Iterator[T]:
+    """The items, advancing the task after each."""
+    for item in items:
+        yield item
+        progress.advance(task)

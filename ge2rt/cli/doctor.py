@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from ge2rt.run.diagnose import findings
+from ge2rt.cli.screen import console, table
+from ge2rt.run.diagnose import Finding, findings
 
 
 @click.command()
@@ -18,10 +17,24 @@ def doctor() -> None:
 
     Exits with 1 if something that kernels need is missing.
     """
-    rows = findings()
-    table = Table("", "what", "found", "fix", box=None)
+    rows = []
+    screen = console()
+    with screen.status("looking..."):
+        for row in findings():
+            rows.append(row)
+    shown = table("", "what", "found")
     for row in rows:
-        mark = "[green]ok[/]" if row.ok else ("[red]missing[/]" if row.needed else "[yellow]-[/]")
-        table.add_row(mark, row.name, escape(row.found), escape("" if row.ok else row.fix))
-    Console().print(table)
-    sys.exit(0 if all(row.ok or not row.needed for row in rows) else 1)
+        shown.add_row(_mark(row), row.name, escape(row.found))
+        if not row.ok and row.fix:
+            shown.add_row("", "", f"[cyan]{escape(row.fix)}[/]")
+    screen.print(shown)
+    missing = [row.name for row in rows if row.needed and not row.ok]
+    if missing:
+        click.echo(f"\nmissing: {', '.join(missing)} (docs/troubleshooting.md has a row for each)")
+    sys.exit(1 if missing else 0)
+
+
+def _mark(row: Finding) -> str:
+    if row.ok:
+        return "[green]ok[/]"
+    return "[red]missing[/]" if row.needed else "[yellow]-[/]"

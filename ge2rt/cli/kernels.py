@@ -5,39 +5,48 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ge2rt.cli.calls import attrs_option, descs_argument, parse_attrs, parse_inputs
+from ge2rt.cli.screen import console, table
 from ge2rt.device.registry import get_device
 from ge2rt.run.launch import find_kernel
 from ge2rt.run.select import choose
-from ge2rt.spec.model import BufferSpec, KernelSpec
+from ge2rt.spec.model import AttrSpec, BufferSpec, KernelSpec
 from ge2rt.spec.registry import default_registry
+
+_WIDE = 110  # columns from which a kernel's description fits beside its name
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--op", is_flag=True, help="Group by op type.")
+@click.option("--op", is_flag=True, help="Only the op types, each with its kernels.")
 def kernels(name: str | None, op: bool) -> None:
     """List the registered kernels, or show the declaration of NAME."""
-    console = Console()
     if name:
-        _show_one(console, find_kernel(name))
+        click.echo("\n".join(_declaration(find_kernel(name))))
         return
     registry = default_registry()
-    specs = [registry.get(each) for each in registry.names()]
     if op:
-        for op_type in sorted({spec.op for spec in specs}):
-            listed = ", ".join(s.name for s in registry.kernels_of(op_type))
-            click.echo(f"{op_type}: {listed}")
-        return
-    table = Table("kernel", "op type", "score", "inputs", "outputs", "about", box=None)
-    for spec in sorted(specs, key=lambda s: (s.op, -s.score)):
-        table.add_row(
-            spec.name, spec.op, str(spec.score), _brief(spec.inputs), _brief(spec.outputs), spec.doc
-        )
-    console.print(table)
+        shown = table("op type", "kernels")
+        for op_type in sorted(registry.ops()):
+            listed = sorted(registry.kernels_of(op_type), key=lambda spec: -spec.score)
+            shown.add_row(op_type, ", ".join(f"{spec.name} ({spec.score})" for spec in listed))
+    else:
+        specs = [registry.get(each) for each in registry.names()]
+        shown = _listing(sorted(specs, key=lambda s: (s.op, -s.score)), console().width >= _WIDE)
+    console().print(shown)
+
+
+def _listing(specs: list[KernelSpec], about: bool) -> Table:
+    shown = table(*("kernel", "op type", "score", "call", "about")[: 5 if about else 4],
+                  right=("score",))  # fmt: skip
+    for spec in specs:
+        call = f"{_brief(spec.inputs)} -> {_brief(spec.outputs)}"
+        row = (spec.name, spec.op, str(spec.score), call, escape(spec.doc))
+        shown.add_row(*row[: 5 if about else 4])
+    return shown
 
 
 @click.command()
@@ -46,10 +55,10 @@ def kernels(name: str | None, op: bool) -> None:
 @attrs_option
 @click.option("--device", default="auto", help="cpu, cuda, cuda:N or auto.")
 def capability(op_type: str, descs: tuple[str, ...], attrs: tuple[str, ...], device: str) -> None:
-    """Rank the kernels of OP_TYPE; with input DESCS (f32[128,64] ...) say why each is turned down."""
+    """Rank the kernels of OP_TYPE; with input DESCS (f32[128,64] ...) the reasons too."""
     found = default_registry().kernels_of(op_type)
     if not found:
-        known = sorted({default_registry().get(n).op for n in default_registry().names()})
+        known = sorted(default_registry().ops())
         click.echo(f"no kernel has op type {op_type!r}; known: {', '.join(known)}", err=True)
         sys.exit(1)
     if not descs:
@@ -67,24 +76,30 @@ def _brief(buffers: tuple[BufferSpec, ...]) -> str:
     return " ".join(b.name + ("?" if b.optional else "") for b in buffers)
 
 
-def _show_one(console: Console, spec: KernelSpec) -> None:
-    console.print(f"[bold]{spec.name}[/] ({spec.op}, score {spec.score})  {spec.doc}")
-    if spec.aliases:
-        console.print(f"  aliases: {', '.join(spec.aliases)}")
-    for variable, choices in spec.types.items():
-        console.print(f"  type {variable}: {', '.join(choices)}", markup=False)
-    for buffer in spec.buffers:
-        shape = buffer.formula.text if buffer.formula else list(buffer.pattern or ())
-        optional = ", optional" if buffer.optional else ""
-        console.print(f"  {buffer.role} {buffer.name}: {buffer.dtype} {shape}{optional}", markup=False)
-    for attr in spec.attrs.values():
-        choices = f" out of {', '.join(map(str, attr.choices))}" if attr.choices else ""
-        default = "required" if attr.required else f"default {attr.default}"
-        console.print(f"  attribute {attr.name}: {attr.type}{choices}, {default}", markup=False)
-    for condition in spec.requires:
-        console.print(f"  requires {condition.text}", markup=False)
-    if spec.reference:
-        console.print(f"  reference: {spec.reference.text}", markup=False)
-    for dtype, tolerance in spec.tolerance.items():
-        console.print(f"  tolerance {dtype}: rtol {tolerance.rtol:g}, atol {tolerance.atol:g}")
-    console.print(f"  template {spec.template} ({spec.source})", markup=False)
+def _declaration(spec: KernelSpec) -> list[str]:
+    """What a caller needs to know of a kernel, a line each."""
+    lines = [f"{spec.name}  {spec.doc}", f"  op type   {spec.op}, score {spec.score}"]
+    lines += [f"  aliases   {', '.join(spec.aliases)}"] if spec.aliases else []
+    lines += [f"  type      {name}: {', '.join(dtypes)}" for name, dtypes in spec.types.items()]
+    lines += [_operand(buffer) for buffer in spec.buffers]
+    lines += [_attribute(attr) for attr in spec.attrs.values()]
+    lines += [f"  requires  {condition.text}" for condition in spec.requires]
+    lines += [f"  block     {spec.param_block}"] if spec.param_block else []
+    lines += [f"  meaning   {spec.reference.text}"] if spec.reference else []
+    lines += [
+        f"  allowed   {dtype}: rtol {each.rtol:g}, atol {each.atol:g}"
+        for dtype, each in spec.tolerance.items()
+    ]
+    return [*lines, f"  template  {spec.template}", f"  declared  {spec.source}"]
+
+
+def _operand(buffer: BufferSpec) -> str:
+    shape = buffer.formula.text if buffer.formula else ", ".join(map(str, buffer.pattern or ()))
+    note = " (optional)" if buffer.optional else ""
+    return f"  {buffer.role:<9} {buffer.name}: {buffer.dtype}[{shape}]{note}"
+
+
+def _attribute(attr: AttrSpec) -> str:
+    default = "required" if attr.required else f"default {attr.default}"
+    among = f", one of {' '.join(map(str, attr.choices))}" if attr.choices else ""
+    return f"  attribute {attr.name}: {attr.type}, {default}{among}"

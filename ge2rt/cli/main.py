@@ -58,7 +58,7 @@ def main() -> None:
         for line in fault.faults or (str(fault),):
             click.echo(line, err=True)
         sys.exit(1)
-    except Ge2rtError as fault:
+    except (Ge2rtError, OSError) as fault:
         click.echo(f"error: {fault}", err=True)
         sys.exit(1)
 

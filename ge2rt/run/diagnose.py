@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError
 from ge2rt.base.paths import cache_dir
+
+_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "nv/target")
 
 
 @dataclass(frozen=True)
@@ -28,34 +31,33 @@ class Finding:
 
 
 def _python() -> Finding:
-    return Finding("python", True, f"{platform.python_version()} on {platform.platform()}")
+    good = sys.version_info >= (3, 10)
+    found = f"{platform.python_version()} on {platform.platform(terse=True)}"
+    return Finding("python", good, found, "use Python 3.10 to 3.13")
 
 
 def _nvrtc() -> Finding:
-    from ge2rt.build import nvrtc
+    from ge2rt.build import headers, nvrtc  # late, as in all probes: each loads only what it asks
 
-    fix = 'pip install "ge2rt[cuda12]" (or "ge2rt[cuda13]")'
     try:
-        return Finding("nvrtc", True, f"{nvrtc.version()} ({nvrtc.origin()})", fix)
+        nvrtc.compiler()
     except Ge2rtError as fault:
+        fix = 'pip install "ge2rt[cuda12]" (or "ge2rt[cuda13]")'
         return Finding("nvrtc", False, fault.record.message, fix)
+    return Finding("nvrtc", True, f"{nvrtc.version()}, {headers.toolkit().library or 'by CuPy'}")
 
 
 def _headers() -> Finding:
     from ge2rt.build import headers
 
-    folders = headers.include_paths()
-    missing = [
-        name for name in ("cuda_fp16.h", "cuda_bf16.h", "nv/target")
-        if not any((Path(folder) / name).exists() for folder in folders)
-    ]  # fmt: skip
-    found = f"{len(folders)} include folders"
+    folders = headers.toolkit().include_dirs
+    missing = [n for n in _HEADERS if not any((Path(f) / n).exists() for f in folders)]
     if missing:
-        found += f"; missing {', '.join(missing)}"
-    return Finding(
-        "headers", not missing, found,
-        "pip install nvidia-cuda-runtime-cu12 nvidia-cuda-cccl-cu12 (CUDA 13: without -cu12)",
-    )  # fmt: skip
+        wheels = dict.fromkeys(headers.wheel_of(name) for name in missing)
+        return Finding(
+            "headers", False, f"missing {', '.join(missing)}", f"pip install {' '.join(wheels)}"
+        )
+    return Finding("headers", True, f"{', '.join(_HEADERS)} in {len(folders)} folders")
 
 
 def _cupy() -> Finding:
@@ -73,15 +75,18 @@ def _cupy() -> Finding:
 
 
 def _driver() -> Finding:
-    from ge2rt.device.registry import cuda_driver_version
+    from ge2rt.device.registry import driver_version, gpu_count
 
-    version = cuda_driver_version()
-    if version is None:
+    version, count = driver_version(), gpu_count()
+    if not version:
         return Finding(
             "driver", False, "no NVIDIA driver: kernels run on the cpu device",
-            "install the NVIDIA driver to use a GPU; nothing to do otherwise", needed=False,
+            "only a GPU needs it; GE2RT_EMULATE_CUDA=1 runs cuda calls on the CPU", needed=False,
         )  # fmt: skip
-    return Finding("driver", True, f"CUDA {version // 1000}.{version % 1000 // 10}", needed=False)
+    return Finding(
+        "driver", count > 0, f"CUDA {version // 1000}.{version % 1000 // 10}, GPUs: {count}",
+        "make a GPU visible (CUDA_VISIBLE_DEVICES, the container's --gpus)", needed=False,
+    )  # fmt: skip
 
 
 def _device() -> Finding:
@@ -97,8 +102,12 @@ def _device() -> Finding:
 def _llvm() -> Finding:
     from ge2rt.device.objects import host_target, llvm_version
 
-    target = host_target()
-    return Finding("llvm", True, f"LLVM {llvm_version()}, host {target.cpu}")
+    try:
+        return Finding("llvm", True, f"llvmlite {llvm_version()}, host CPU {host_target().cpu}")
+    except (ImportError, OSError) as fault:
+        return Finding("llvm", False, str(fault), "pip install --force-reinstall llvmlite")
+    except Ge2rtError as fault:
+        return Finding("llvm", False, str(fault), fault.record.next_step)
 
 
 def _cache() -> Finding:
@@ -134,7 +143,9 @@ def _registry() -> Finding:
     try:
         return Finding("registry", True, f"{len(default_registry().names())} kernels")
     except Ge2rtError as fault:
-        return Finding("registry", False, fault.record.message, "correct the file, see `ge2rt check`")
+        return Finding(
+            "registry", False, fault.record.message, "correct the file, see `ge2rt check`"
+        )
 
 
 def _compile() -> Finding:
@@ -171,6 +182,6 @@ PROBES: tuple[Callable[[], Finding], ...] = (
 )  # fmt: skip
 
 
-def findings() -> list[Finding]:
-    """All rows, in order."""
-    return [probe() for probe in PROBES]
+def findings() -> Iterator[Finding]:
+    """All rows, in order, each as soon as it is known."""
+    return (probe() for probe in PROBES)

@@ -8,11 +8,12 @@ from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
 from ge2rt.ptx.ast import Function, Module
 from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
-from ge2rt.ptx.lower import regions
+from ge2rt.ptx.lower import regions, ssa
+from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
 from ge2rt.ptx.lower.kinds import Analysis, Kinds
-from ge2rt.ptx.lower.places import global_image, places
+from ge2rt.ptx.lower.places import Places, global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
 from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.native import LowerOptions, NativeKernel
@@ -54,8 +55,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     function = inlined(module, function)
     geometry = Geometry(options.block, options.lanes)
     place = places(module, function, global_image(module), options.lanes)
-    flow = flows.build(function)
-    kinds = Analysis(flow, geometry, place).run()
+    flow, kinds = _analysed(function, geometry, place)
     plan = regions.plan(flow, kinds, place, geometry.partial)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
     code = Code(Emitter(options.lanes), flow, kinds, geometry, place, function.registers)
@@ -68,6 +68,19 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         place.shared_bytes, place.shared_bytes + schedule.frames.total + 128,
         notes=_notes(kinds, plan, code),
     )  # fmt: skip
+
+
+def _analysed(function: Function, geometry: Geometry, place: Places) -> tuple[Flow, Kinds]:
+    """The flow with live ranges apart where that helps, and its kinds."""
+    flow = flows.build(function)
+    apart = ssa.split(flow, function.registers)
+    kinds = Analysis(apart, geometry, place).run()
+    if apart is flow:
+        return flow, kinds
+    together = ssa.merge(apart, kinds)
+    if together is apart:
+        return apart, kinds
+    return together, Analysis(together, geometry, place).run()
 
 
 def _notes(kinds: Kinds, plan: regions.Plan, code: Code) -> tuple[str, ...]:

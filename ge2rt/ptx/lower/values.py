@@ -19,6 +19,7 @@ from ge2rt.ptx.lower.geometry import Geometry, Here
 from ge2rt.ptx.lower.kinds import Kinds
 from ge2rt.ptx.lower.places import Places
 from ge2rt.ptx.lower.shape import CARRY
+from ge2rt.ptx.lower.ssa import origin
 from ge2rt.ptx.rules.operands import cast
 
 _STORAGE = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64", "b128": "i128",
@@ -56,7 +57,7 @@ class Code:
 
     def type_of(self, name: str) -> str:
         """A register's LLVM element type."""
-        return "i1" if name == CARRY else storage_type(self.types[name])
+        return "i1" if name == CARRY else storage_type(self.types[origin(name)])
 
     def alloca(self, name: str, type: str) -> str:
         """A named stack slot of the function, made once."""

@@ -135,6 +135,11 @@ def _fresh_machine() -> llvm.TargetMachine:
     )
 
 
+def some(array: np.ndarray, lanes: int, step: int = 1) -> np.ndarray:
+    """Every ``step``-th element for vectors, fewer for the scalar form, which shares the rules."""
+    return array[:: step if lanes else 7 * step].copy()
+
+
 def _padded(array: np.ndarray) -> np.ndarray:
     spare = -len(array) % STEP
     return (

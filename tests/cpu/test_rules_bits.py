@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rules_machine import PAIR, Case, operands, run, signed, wrap
+from rules_machine import PAIR, Case, operands, run, signed, some, wrap
 
 
 def bits_of(x: int, n: int) -> list[int]:
@@ -76,9 +76,9 @@ def word_of(items: list[int]) -> int:
     return sum(v << 8 * k for k, v in enumerate(items))
 
 
-def mode(rows: dict[int, tuple[int, int, int, int]]) -> Callable[[int, int, int], int]:
-    """The manual's table: bytes 3, 2, 1, 0 for each control."""
-    return lambda a, b, c: word_of([pick(a, b, s) for s in rows[c & 3][::-1]])
+def mode(rows: str) -> Callable[[int, int, int], int]:
+    """The manual's table: for controls 0 to 3 the source of bytes 3, 2, 1, 0."""
+    return lambda a, b, c: word_of([pick(a, b, int(k)) for k in rows.split()[c & 3][::-1]])
 
 
 def extend(sign: bool, clamps: bool) -> Callable[[int, int], int]:
@@ -113,25 +113,27 @@ FORMS: dict[str, tuple[tuple[int, ...], Callable[..., int], int]] = {
     **{f"not.b{n}": ((n,), lambda a: ~a, n) for n in (16, 32, 64)},
     **{f"cnot.b{n}": ((n,), lambda a: int(a == 0), n) for n in (16, 32, 64)},
     **{f"shl.b{n}": ((n, 32), shifted("shl", False, n), n) for n in (16, 32, 64)},
-    **{f"shr.{s}{n}": ((n, 32), shifted("shr", s == "s", n), n) for s in "usb" for n in (16, 32, 64)},
+    **{f"shr.{s}{n}": ((n, 32), shifted("shr", s == "s", n), n)
+       for s in "usb" for n in (16, 32, 64)},
     "shf.l.wrap.b32": (W, funnel(True, False), 32),
     "shf.r.wrap.b32": (W, funnel(False, False), 32),
     "shf.l.clamp.b32": (W, funnel(True, True), 32),
     "shf.r.clamp.b32": (W, funnel(False, True), 32),
     **{f"bfe.{s}{n}": ((n, 32, 32), extract(s == "s", n), n) for s in "us" for n in (32, 64)},
     **{f"bfind.{s}{n}": ((n,), find(s == "s", n, False), 32) for s in "us" for n in (32, 64)},
-    **{f"bfind.shiftamt.{s}{n}": ((n,), find(s == "s", n, True), 32) for s in "us" for n in (32, 64)},
+    **{f"bfind.shiftamt.{s}{n}": ((n,), find(s == "s", n, True), 32)
+       for s in "us" for n in (32, 64)},
     **{f"popc.b{n}": ((n,), lambda a: a.bit_count(), 32) for n in (32, 64)},
     **{f"clz.b{n}": ((n,), lambda a, n=n: n - a.bit_length(), 32) for n in (32, 64)},
     **{f"brev.b{n}": ((n,), lambda a, n=n: word(bits_of(a, n)[::-1]), n) for n in (32, 64)},
     "fns.b32": (W, nth_set, 32),
     "prmt.b32": (W, permute, 32),
-    "prmt.b32.f4e": (W, mode({0: (3, 2, 1, 0), 1: (4, 3, 2, 1), 2: (5, 4, 3, 2), 3: (6, 5, 4, 3)}), 32),
-    "prmt.b32.b4e": (W, mode({0: (5, 6, 7, 0), 1: (6, 7, 0, 1), 2: (7, 0, 1, 2), 3: (0, 1, 2, 3)}), 32),
-    "prmt.b32.rc8": (W, mode({k: (k, k, k, k) for k in range(4)}), 32),
-    "prmt.b32.ecl": (W, mode({0: (3, 2, 1, 0), 1: (3, 2, 1, 1), 2: (3, 2, 2, 2), 3: (3, 3, 3, 3)}), 32),
-    "prmt.b32.ecr": (W, mode({0: (0, 0, 0, 0), 1: (1, 1, 1, 0), 2: (2, 2, 1, 0), 3: (3, 2, 1, 0)}), 32),
-    "prmt.b32.rc16": (W, mode({0: (1, 0, 1, 0), 1: (3, 2, 3, 2), 2: (1, 0, 1, 0), 3: (3, 2, 3, 2)}), 32),
+    "prmt.b32.f4e": (W, mode("3210 4321 5432 6543"), 32),
+    "prmt.b32.b4e": (W, mode("5670 6701 7012 0123"), 32),
+    "prmt.b32.rc8": (W, mode("0000 1111 2222 3333"), 32),
+    "prmt.b32.ecl": (W, mode("3210 3211 3222 3333"), 32),
+    "prmt.b32.ecr": (W, mode("0000 1110 2210 3210"), 32),
+    "prmt.b32.rc16": (W, mode("1010 3232 1010 3232"), 32),
     "szext.wrap.u32": (W[:2], extend(False, False), 32),
     "szext.clamp.s32": (W[:2], extend(True, True), 32),
     "szext.wrap.s32": (W[:2], extend(True, False), 32),
@@ -143,7 +145,8 @@ FORMS: dict[str, tuple[tuple[int, ...], Callable[..., int], int]] = {
 @pytest.mark.parametrize("lanes", [32, 0])
 def test_bit_instructions(lanes: int) -> None:
     cases = [
-        Case(form, operands(widths, k)) for k, (form, (widths, _, _)) in enumerate(FORMS.items())
+        Case(form, [some(x, lanes) for x in operands(widths, k)])
+        for k, (form, (widths, _, _)) in enumerate(FORMS.items())
     ]
     run(cases, lanes=lanes)
     for case in cases:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from exact_floats import FORMATS, edges
-from rules_machine import PAIR, Case, operands, run, signed, wrap
+from rules_machine import PAIR, Case, operands, run, signed, some, wrap
 
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Instr, Reg
@@ -42,7 +42,7 @@ def test_float_comparisons(lanes: int) -> None:
     for name in REGISTER:
         every = np.array(edges(name), f"u{FORMATS[name].bits // 8}")
         pair = [np.repeat(every, len(every)), np.tile(every, len(every))]
-        pair = [w.view(REGISTER[name]) for w in pair]
+        pair = [some(w, lanes).view(REGISTER[name]) for w in pair]
         cases += [Case(f"setp.{op}.{name}", pair) for op in FLOAT_OPS]
         cases += [Case(f"set.{op}.u32.{name}", pair) for op in ("lt", "neu")]
     run(cases, lanes=lanes)
@@ -61,7 +61,7 @@ def test_float_comparisons(lanes: int) -> None:
 def test_integer_comparisons(lanes: int) -> None:
     cases = []
     for kind in ("u16", "s16", "u32", "s32", "u64", "s64", "b32"):
-        pair = operands((int(kind[1:]),) * 2, 4)
+        pair = [some(x, lanes) for x in operands((int(kind[1:]),) * 2, 4)]
         ops = ["eq", "ne"] if kind[0] == "b" else list(ORDERED)
         cases += [
             Case(f"setp.{op}.{kind}", pair)
@@ -107,7 +107,7 @@ def test_packed_comparisons(lanes: int) -> None:
     )
     run([both, ones, one], lanes=lanes)
     f = FORMATS["f16"]
-    read = lambda words: np.array([f.decode(int(w)) for w in words])  # noqa: E731  one table, four uses
+    read = lambda words: np.array([f.decode(int(w)) for w in words])  # noqa: E731
     low, high = (read(a), read(b)), (read(b), read(b[::-1]))
     assert (both.results[0] == (low[0] < low[1])).all()
     assert (both.results[1] == (high[0] < high[1])).all()
@@ -142,7 +142,8 @@ def instr(form: str) -> Instr:
 
 
 @pytest.mark.parametrize("form", [
-    "add.f8", "add.rn.e4m3x2", "fma.rn.oob.f16", "mul.foo.f32", "cvt.rs.f16x2.f32", "cvt.f32.f16.f32",
+    "add.f8", "add.rn.e4m3x2", "fma.rn.oob.f16", "mul.foo.f32", "cvt.rs.f16x2.f32",
+    "cvt.f32.f16.f32",
     "setp.lt.b128", "ex2.f64", "cvt.s32.f32", "setp.lo.f32", "setp.ltu.s32", "cvt.rn.f16x2.f64",
 ])  # fmt: skip
 def test_unknown_forms_are_named(form: str) -> None:

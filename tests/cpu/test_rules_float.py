@@ -17,7 +17,7 @@ from exact_floats import (
     exact_sqrt,
     samples,
 )
-from rules_machine import Case, run
+from rules_machine import Case, run, some
 
 REGISTER = {"f16": np.uint16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64}
 # Both the portable form of directed rounding and, where the host has it, the processor's.
@@ -47,7 +47,7 @@ def check(names: str, ops: str, modes: str, lanes: int, features: str | None) ->
     cases, given = [], []
     for name in names.split():
         for op in ops.split():
-            words = samples(name, ARITY[op], 110, 7)
+            words = [some(w, lanes, 2) for w in samples(name, ARITY[op], 110, 7)]
             if name == "f64" and features == "":
                 words = [_no_underflow(w) for w in words]
             for mode in modes.split():
@@ -101,7 +101,8 @@ def test_half_fma_at_halfway_cases() -> None:
 @pytest.mark.parametrize("lanes", [32, 0])
 def test_packed_halves_are_two_scalars(lanes: int) -> None:
     forms = [f"{op}.{name}" for name in ("f16", "bf16") for op in
-             ("add.rn", "mul.rn", "fma.rn", "fma.rn.relu", "fma.rn.sat", "min", "max.NaN", "abs", "neg",
+             ("add.rn", "mul.rn", "fma.rn", "fma.rn.relu", "fma.rn.sat", "min", "max.NaN", "abs",
+              "neg",
               "ex2.approx" if name == "f16" else "ex2.approx.ftz", "tanh.approx")]  # fmt: skip
     singles, pairs = [], []
     for form in forms:
@@ -124,7 +125,8 @@ def test_saturation_and_flushing(lanes: int) -> None:
     a, b = samples("f32", 2, 200, 11)
     x, y = a.view(np.float32), b.view(np.float32)
     cases = {f: Case(f, [x, y]) for f in (
-        "add.sat.f32", "mul.ftz.f32", "mul.ftz.sat.f32", "add.ftz.f32", "div.rn.ftz.f32")}  # fmt: skip
+        "add.sat.f32", "mul.ftz.f32", "mul.ftz.sat.f32", "add.ftz.f32",
+        "div.rn.ftz.f32")}  # fmt: skip
     run(list(cases.values()), lanes=lanes)
 
     def flush(v: float) -> float:
@@ -160,7 +162,7 @@ def test_minimum_and_maximum(lanes: int) -> None:
     cases, given = [], []
     for name in ("f32", "f64", "f16", "bf16"):
         every = np.array(edges(name), f"u{FORMATS[name].bits // 8}")
-        a, b = np.repeat(every, len(every)), np.tile(every, len(every))
+        a, b = (some(w, lanes) for w in (np.repeat(every, len(every)), np.tile(every, len(every))))
         for op in ("min", "max"):
             for extra in ("", ".NaN", *([".xorsign.abs"] if name == "f32" else [])):
                 cases.append(Case(f"{op}{extra}.{name}", [w.view(REGISTER[name]) for w in (a, b)]))
@@ -202,8 +204,9 @@ def test_signs_and_properties(lanes: int) -> None:
         normal = 2.0**f.emin
         tests = {
             "finite": math.isfinite, "infinite": math.isinf, "number": lambda v: v == v,
-            "notanumber": math.isnan, "normal": lambda v: math.isfinite(v) and abs(v) >= normal,
-            "subnormal": lambda v: 0 < abs(v) < normal,
+            "notanumber": math.isnan,
+            "normal": lambda v, least=normal: math.isfinite(v) and abs(v) >= least,
+            "subnormal": lambda v, least=normal: 0 < abs(v) < least,
         }  # fmt: skip
         probes = {t: Case(f"testp.{t}.{name}", [x]) for t in tests}
         copy, size, minus = (Case(f"{op}.{name}", s) for op, s in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from rules_machine import Case, operands, run, signed, wrap
+from rules_machine import Case, operands, run, signed, some, wrap
 
 
 def clamp(x: int, bits: int, sign: bool) -> int:
@@ -71,7 +71,8 @@ FORMS: dict[str, Rule] = {
     **typed("max", max, 2, ALL),
     **{f"mul.hi.{k}": ((int(k[1:]),) * 2, lambda a, b, n=int(k[1:]): a * b >> n, int(k[1:]))
        for k in ALL.split()},
-    **{f"mad.hi.{k}": ((int(k[1:]),) * 3, lambda a, b, c, n=int(k[1:]): (a * b >> n) + c, int(k[1:]))
+    **{f"mad.hi.{k}": ((int(k[1:]),) * 3, lambda a, b, c, n=int(k[1:]): (a * b >> n) + c,
+                       int(k[1:]))
        for k in ALL.split()},
     "mad.wide.s32": ((32, 32, 64), lambda a, b, c: a * b + c, 64),
     "mad.wide.u32": ((32, 32, 64), lambda a, b, c: a * b + c, 64),
@@ -101,7 +102,7 @@ FORMS: dict[str, Rule] = {
 @pytest.mark.parametrize("lanes", [32, 0, 16])
 def test_integer_arithmetic(lanes: int) -> None:
     cases = {
-        form: Case(form, operands(widths, k))
+        form: Case(form, [some(x, lanes == 32) for x in operands(widths, k)])
         for k, (form, (widths, _, _)) in enumerate(FORMS.items())
     }
     run(list(cases.values()), lanes=lanes)

@@ -15,10 +15,11 @@ LANE = np.arange(32)
 G, T = LANE // 4, LANE % 4
 WARPS = 3
 
-# Fragment tables of the manual: element index i of a lane -> (row, column), for each shape and width.
+# Fragment tables of the manual: element i of a lane -> (row, column), by shape and width.
 A_FRAGMENTS = {
     ("m16n8k8", 16): lambda i: (G + (8 if i >= 2 else 0), T * 2 + (i & 1)),
-    ("m16n8k16", 16): lambda i: (G + (0 if i in (0, 1, 4, 5) else 8), T * 2 + (i & 1) + (8 if i >= 4 else 0)),
+    ("m16n8k16", 16): lambda i: (
+        G + (0 if i in (0, 1, 4, 5) else 8), T * 2 + (i & 1) + (8 if i >= 4 else 0)),
     ("m16n8k4", 32): lambda i: (G + (8 if i == 1 else 0), T),
     ("m16n8k8", 32): lambda i: (G + (0 if i in (0, 2) else 8), T + (4 if i >= 2 else 0)),
     ("m8n8k4", 64): lambda i: (G, T),

@@ -70,7 +70,8 @@ def test_shuffles(mode: str, features: str | None) -> None:
         Case(f"shfl.sync.{mode}.b32", [a, random_words(2, 0, 64), c, -1], PAIR, full)
         for c in clamps
     ]
-    cases.append(Case(f"shfl.sync.{mode}.b32", [a, random_words(3, 0, 64), random_words(4, 0, 1 << 13), -1],
+    cases.append(Case(f"shfl.sync.{mode}.b32", [a, random_words(3, 0, 64),
+                      random_words(4, 0, 1 << 13), -1],
                       PAIR, full))  # fmt: skip
     run(cases, features=features)
     for case in cases:
@@ -140,7 +141,8 @@ REDUCTIONS = {
     "min.u32": lambda v: int(v.min()), "max.u32": lambda v: int(v.max()),
     "min.s32": lambda v: int(v.view("i4").min()) & 0xFFFFFFFF,
     "max.s32": lambda v: int(v.view("i4").max()) & 0xFFFFFFFF,
-    "and.b32": lambda v: int(np.bitwise_and.reduce(v)), "or.b32": lambda v: int(np.bitwise_or.reduce(v)),
+    "and.b32": lambda v: int(np.bitwise_and.reduce(v)),
+    "or.b32": lambda v: int(np.bitwise_or.reduce(v)),
     "xor.b32": lambda v: int(np.bitwise_xor.reduce(v)),
 }  # fmt: skip
 

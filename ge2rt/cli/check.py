@@ -19,7 +19,7 @@ from ge2rt.run.check import Compiled, Outcome, compile_for, run_case
 from ge2rt.spec.model import KernelSpec
 from ge2rt.spec.registry import Registry, default_registry, load_registry
 
-SHOWN_FAULTS = 5
+SHOWN_FAULTS = 2  # cases of each kernel
 
 T = TypeVar("T")
 
@@ -135,12 +135,14 @@ def _figures(outcomes: list[Outcome]) -> list[str]:
 
 
 def _faults(faulty: list[Outcome]) -> list[str]:
-    """The first faults that differ: what a kernel does wrong in every case is told once."""
-    told: dict[tuple[str, str], str] = {}
+    """Some faulty cases of each kernel, with different faults as far as there are any."""
+    told: dict[str, dict[str, str]] = {}
     for outcome in faulty:
         text = "; ".join(outcome.faults)
-        told.setdefault((outcome.case.kernel.name, text), f"{outcome.case}: {text}")
-    lines = list(told.values())[:SHOWN_FAULTS]
+        of_kernel = told.setdefault(outcome.case.kernel.name, {})
+        if len(of_kernel) < SHOWN_FAULTS:
+            of_kernel.setdefault(text, f"{outcome.case}: {text}")
+    lines = [line for of_kernel in told.values() for line in of_kernel.values()]
     more = len(faulty) - len(lines)
     return [*lines, *([f"... and {more} more cases"] if more else [])]
 

@@ -65,6 +65,12 @@ def test_fma_rounds_once(to: str, mode: str) -> None:
     np.testing.assert_array_equal(floats.fma(a, b, c, to, mode).astype(np.float64), want)
 
 
+def test_fma_next_to_a_tie_looks_at_the_far_bits() -> None:
+    a, b = (np.full(3, v, np.float32) for v in (97.0, 172961.0))  # the product is 2**24 + 1
+    c = np.array([2.0**-40, 0.0, -(2.0**-40)], np.float32)
+    assert floats.fma(a, b, c, "f32").tolist() == [2.0**24 + 2, 2.0**24, 2.0**24]
+
+
 def test_fma_double_at_the_edges() -> None:
     a = np.array([1e200, 2.0**-600, np.inf, 0.0, 1e-200, np.nan, 2.0**-537])
     b = np.array([1e200, 2.0**-460, 0.0, 5.0, 1e-200, 1.0, 2.0**-537])

@@ -250,6 +250,36 @@ def test_endless_loop_is_stopped() -> None:
         oracle.launch("k", 1, 1, [np.zeros(4, "u4"), np.zeros(4, "u4")], limit=1000)
 
 
+def test_a_collective_waits_for_lanes_that_come_from_below() -> None:
+    body = """setp.lt.u32 p0, r19, 16; mov.u32 r4, r19; @p0 bra LATE;
+    BACK: shfl.sync.idx.b32 r5, r4, 0, 31, -1; st.global.b32 [out], r5; ret;
+    LATE: add.u32 r4, r4, 77; bra BACK;"""
+    assert once(body, [0] * 128, threads=32)[::4] == [77] * 32
+
+
+def test_a_spinning_lane_does_not_starve_the_one_it_waits_for() -> None:
+    extra = ".global .align 4 .u32 flag;"
+    body = """setp.eq.u32 p0, r19, 0; @p0 bra SET;
+    WAIT: ld.volatile.global.u32 r4, [flag]; setp.eq.u32 p1, r4, 0; @p1 bra WAIT; bra END;
+    SET: mov.u32 r4, 5; st.volatile.global.u32 [flag], r4;
+    END: st.global.b32 [out], r4;"""
+    assert once(body, [0] * 128, extra, threads=32)[::4] == [5] * 32
+
+
+def test_ranges_of_an_inner_scope_are_their_own() -> None:
+    body = "{ .reg .b32 r<2>; mov.u32 r0, 9; add.u32 r4, r0, 1; } add.u32 r4, r4, r0;"
+    assert once(body + "st.global.b32 [out], r4;", [5])[0] == 15
+
+
+def test_tf32_operands_lose_their_low_bits() -> None:
+    body = """mov.f32 f0, 0f00000000;
+    mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {f1, f2, f3, f4}, {r0, r1}, {r2},
+      {f0, f0, f0, f0};
+    st.global.v4.f32 [out], {f1, f2, f3, f4};"""
+    out = once(body, [0x3F801FFF, 0x3F800000, 0x3F800000, 0] * 32, threads=32)
+    assert out == [f32(4.0)] * 128
+
+
 def test_trap_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="trap"):
         once("trap;", [])

@@ -157,7 +157,7 @@ def _isspacep(m: Machine, ins: Instr, lanes: Array) -> None:
 
 # -- atomics --------------------------------------------------------------------------------
 
-_INC = {
+_INC: dict[str, Callable[..., Array]] = {
     "inc": lambda old, b: np.where(old >= b, 0, old + old.dtype.type(1)),
     "dec": lambda old, b: np.where((old == 0) | (old > b), b, old - old.dtype.type(1)),
 }

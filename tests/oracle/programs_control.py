@@ -86,6 +86,22 @@ RECURSION = r"""
 __device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 extern "C" __global__ void k(int* o) { o[threadIdx.x] = fib(threadIdx.x % 9); }"""
 
+# Every depth keeps an array of its own across the call below it.
+STACKED = r"""
+__device__ __noinline__ int walk(int n, int seed) {
+  int own[8];
+  for (int i = 0; i < 8; i++) own[i] = seed * (i + 1);
+  if (n == 0) return own[seed & 7];
+  int below = walk(n - 1, seed + 1);
+  return below + own[(seed + below) & 7];
+}
+extern "C" __global__ void k(int* o) {
+  int own[4];
+  for (int i = 0; i < 4; i++) own[i] = threadIdx.x + i;
+  int below = walk(threadIdx.x % 6, threadIdx.x);
+  o[threadIdx.x] = below * 10 + own[below & 3];
+}"""
+
 POINTERS = r"""
 __device__ __noinline__ float twice(float x) { return 2 * x; }
 __device__ __noinline__ float square(float x) { return x * x; }
@@ -164,6 +180,19 @@ def _fibonacci(n: int) -> int:
     return n if n < 2 else _fibonacci(n - 1) + _fibonacci(n - 2)
 
 
+def _walk(n: int, seed: int) -> int:
+    own = [seed * (i + 1) for i in range(8)]
+    if n == 0:
+        return own[seed & 7]
+    below = _walk(n - 1, seed + 1)
+    return below + own[(seed + below) & 7]
+
+
+def _stacked_answer(v: list[Any]) -> dict[int, Array]:
+    below = [_walk(i % 6, i) for i in range(40)]
+    return {0: np.array([10 * b + i + (b & 3) for i, b in enumerate(below)], np.int32)}
+
+
 def _pointer_answer(v: list[Any]) -> dict[int, Array]:
     w, x = v[0], v[1]
     return {2: np.choose(w, [2 * x, x * x, 1 - x])}
@@ -202,6 +231,8 @@ PROGRAMS = [
                 _calls_answer, rtol=3e-7, atol=1e-6),
     CudaProgram("recursion", RECURSION, (1,), (40,), lambda r: [zeros(40, "i4")],
         lambda v: {0: np.array([_fibonacci(i % 9) for i in range(40)], "i4")}),
+    CudaProgram("recursion_with_arrays", STACKED, (1,), (40,), lambda r: [zeros(40, "i4")],
+                _stacked_answer),
     CudaProgram("function_pointers", POINTERS, (1,), (64,), lambda r: [
         r.integers(0, 3, 64).astype("i4"), normal(r, 64), zeros(64)], _pointer_answer),
     CudaProgram("early_return_before_barrier", EARLY, (3,), (100,), lambda r: [

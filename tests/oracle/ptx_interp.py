@@ -13,7 +13,7 @@ from oracle.floating import ARITHMETIC
 from oracle.loads import MEMORY
 from oracle.machine import DTYPES, Machine, Program
 from oracle.memory import CODE, Arena, MemoryFault, Space
-from oracle.syntax import Function, Module, Var, number, parse, split_commas
+from oracle.syntax import Function, Instr, Module, Var, number, parse, split_commas
 
 Extent = int | Sequence[int]
 BATCH_LANES = 8192
@@ -74,7 +74,8 @@ class Oracle:
     def _link(self, entry: Function, arena: Arena, shared_bytes: int) -> Program:
         functions = [f for f in self.module.functions.values() if f.defined]
         functions = [f for f in functions if f is entry or not f.entry]
-        starts, code = {}, []
+        starts: dict[str, int] = {}
+        code: list[Instr] = []
         for function in functions:
             starts[function.name] = len(code)
             code += function.code

@@ -247,7 +247,7 @@ def _wmma_mma(m: Machine, ins: Instr, lanes: Array) -> None:
         rows, columns = _extent(ins, role)
         flat = _slots(m, operand, kind, lanes).reshape(lanes.size // 32, -1)
         matrices.append(flat[:, : rows * columns].reshape(-1, rows, columns))
-    out = _multiply(*matrices, kinds[0], "satfinite" in ins.op)
+    out = _multiply(matrices[0], matrices[1], matrices[2], kinds[0], "satfinite" in ins.op)
     count, total = _fragment_shape(ins.operands[0], kinds[0], lanes)
     flat = out.reshape(count, -1)
     places = np.arange(total) % flat.shape[1]

@@ -167,7 +167,7 @@ def test_build_emits_cuda_without_a_compiler(ge2rt_cli, tmp_path):
 
 
 def test_build_tells_which_archs_were_turned_down(ge2rt_cli, tmp_path):
-    status, out, err = ge2rt_cli(
+    status, _, err = ge2rt_cli(
         "build", "gemm_bias_act_tc_f16", "f16[64,64]", "f16[64,64]", "--arch", "sm_75, sm_90",
         "--emit", "cuda", "-o", str(tmp_path),
     )  # fmt: skip
@@ -215,7 +215,8 @@ def test_doctor_prints_the_fix_of_what_is_missing(ge2rt_cli, monkeypatch):
     status, out, _ = ge2rt_cli("doctor")
     assert status == 1
     assert [line.split()[:2] for line in out.splitlines()[1:6]] == [
-        ["ok", "nvrtc"], ["missing", "headers"], ["pip", "install"], ["-", "driver"], ["buy", "one"],
+        ["ok", "nvrtc"], ["missing", "headers"], ["pip", "install"], ["-", "driver"],
+        ["buy", "one"],
     ]  # fmt: skip
     assert "[it]" in out
     assert "missing: headers (" in out
@@ -227,7 +228,7 @@ def test_doctor_sees_bad_switches_and_registries(monkeypatch, tmp_path):
     monkeypatch.setenv("GE2RT_THREADS", "none")
     monkeypatch.setenv("GE2RT_REGISTRY", str(tmp_path / "nowhere.yaml"))
     ge2rt.clear_caches()
-    found = {row.name: row for probe in (diagnose._switches, diagnose._registry) for row in [probe()]}
+    found = {row.name: row for row in (diagnose._switches(), diagnose._registry())}
     assert not found["switches"].ok
     assert "GE2RT_THREADS" in found["switches"].found
     assert not found["registry"].ok

@@ -408,6 +408,38 @@ def _div(instr: Instr, s: Sequence[Lanes], bits: int, trusted: bool) -> Lanes | 
     return shift_right(s[0], divisor.bit_length() - 1, bits, False)
 
 
+def _field(s: Sequence[Lanes], bits: int) -> tuple[int, int] | None:
+    """Constant position and length of a bit field that lies inside the register."""
+    if any(v.known != FULL or v.offsets for v in s):
+        return None
+    position, length = s[0].residue & 0xFF, s[1].residue & 0xFF
+    return (position, length) if position + length <= bits and length else None
+
+
+def _bfi(instr: Instr, s: Sequence[Lanes], bits: int, trusted: bool) -> Lanes | None:
+    field = _field(s[2:4], bits)
+    if field is None:
+        return VARYING
+    mask = ((1 << field[1]) - 1) << field[0]
+    inserted = scale(s[0], 1 << field[0], bits)
+    high = bitwise((inserted, constant(wrap(mask, bits))), lambda a, b: a & b, bits)
+    low = bitwise((s[1], constant(wrap(~mask, bits))), lambda a, b: a & b, bits)
+    if high is None or low is None:
+        return VARYING
+    return bitwise((high, low), lambda a, b: a | b, bits)
+
+
+def _bfe(instr: Instr, s: Sequence[Lanes], bits: int, trusted: bool) -> Lanes | None:
+    field = _field(s[1:3], bits)
+    if field is None or instr.types[0].startswith("s"):
+        return VARYING
+    moved = shift_right(s[0], field[0], bits, False)
+    if moved is None:
+        return VARYING
+    mask = constant(wrap((1 << field[1]) - 1, bits))
+    return bitwise((moved, mask), lambda a, b: a & b, bits)
+
+
 def _power_of_two(s: Sequence[Lanes]) -> int | None:
     value = s[1].residue
     exact = s[1].known == FULL and s[1].uniform and value > 0 and not value & (value - 1)
@@ -418,6 +450,7 @@ RULES: dict[str, Rule] = {
     "add": _add, "sub": _sub, "neg": _neg, "not": _not, "mul": _mul, "mad": _mad, "shl": _shl,
     "shr": _shr, "and": _and, "or": _or, "xor": _xor, "lop3": _lop3, "mov": _mov, "cvt": _cvt,
     "rem": _rem, "div": _div, "cvta": _mov,
+    "bfi": _bfi, "bfe": _bfe,
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
@@ -10,8 +10,9 @@ from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
 from ge2rt.ptx.lower import tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
+from ge2rt.ptx.lower.groups import groups
 from ge2rt.ptx.lower.kinds import result_lanes
-from ge2rt.ptx.lower.memory import forget, lower_load, lower_store, space_of
+from ge2rt.ptx.lower.memory import MEMORY_TYPES, forget, lower_load, lower_store, space_of
 from ge2rt.ptx.lower.shape import CARRY, destinations, sources
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.native import ABORT_ASSERT, ABORT_TRAP
@@ -19,6 +20,14 @@ from ge2rt.ptx.rules import PURE, WARP, writes_carry
 from ge2rt.ptx.rules.operands import cast
 
 Handler = Callable[[Scope, Instr], "list[Value]"]
+
+
+def lower_node(scope: Scope, instrs: Sequence[Instr]) -> None:
+    """Write the instructions of a node."""
+    scope.groups = groups(instrs, scope.code.kinds.lanes, MEMORY_TYPES)
+    for at, instr in enumerate(instrs):
+        scope.at = at
+        lower_instr(scope, instr)
 
 
 def lower_instr(scope: Scope, instr: Instr) -> None:

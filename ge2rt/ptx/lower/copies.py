@@ -14,7 +14,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Imm, Instr
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import UNIFORM
-from ge2rt.ptx.lower.body import abort, lower_instr
+from ge2rt.ptx.lower.body import abort, lower_instr, lower_node
 from ge2rt.ptx.lower.regions import Region
 from ge2rt.ptx.lower.shape import read_names, sources, written_names
 from ge2rt.ptx.lower.values import Scope
@@ -338,8 +338,7 @@ class RegionWriter:
         e, node = self.e, self.flow.nodes[at]
         e.label(f"{self.tag}.f{at}")
         scope = Scope(self.code, self.here)
-        for instr in node.instrs:
-            lower_instr(scope, instr)
+        lower_node(scope, node.instrs)
         if node.kind == "barrier":
             self._arrive(scope, at, None)
             e.line(f"br label %{self.next}")
@@ -429,8 +428,7 @@ class RegionWriter:
             e.label(parted)
         lanes = e.raw(f"bitcast {mask} to <{self.width} x i1>", "i1", self.width)
         scope = Scope(self.code, self.here, lanes, self.code.kinds.spread.blends[at])
-        for instr in node.instrs:
-            lower_instr(scope, instr)
+        lower_node(scope, node.instrs)
         if node.kind == "barrier":
             self._arrive(scope, at, mask)
             e.line(f"br label %{after}")

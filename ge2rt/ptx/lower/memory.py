@@ -9,11 +9,12 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Imm, Instr, Reg, Symbol
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lanes import Lanes, constant
+from ge2rt.ptx.lower.groups import few
 from ge2rt.ptx.lower.values import Scope, spread_lanes
 from ge2rt.ptx.rules.operands import cast
 
 _SPACES = ("global", "shared", "local", "const", "param")
-_MEMORY = {"b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", "s16": "i16",
+MEMORY_TYPES = {"b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", "s16": "i16",
            "b32": "i32", "u32": "i32", "s32": "i32", "b64": "i64", "u64": "i64", "s64": "i64",
            "f32": "float", "f64": "double", "f16": "i16", "bf16": "i16", "f16x2": "i32",
            "bf16x2": "i32", "b128": "i128"}  # fmt: skip
@@ -47,7 +48,7 @@ def space_of(instr: Instr) -> str:
 def memory_type(instr: Instr) -> str:
     """The LLVM type of one element in memory."""
     name = instr.types[-1] if instr.types else ""
-    found = _MEMORY.get(name)
+    found = MEMORY_TYPES.get(name)
     if found is None:
         raise UnsupportedError(f"{instr.form} has no known type", where=f"ptx:{instr.line}")
     return found
@@ -123,7 +124,7 @@ def load(
     offsets = place.offsets(width)
     size = BITS[type] // 8
     if offsets is None:
-        return [_gather(scope, place.pointer, type, k * size, active) for k in range(count)]
+        return _load_unknown(scope, place.pointer, type, count, active, suffix)
     if not any(offsets):
         return _load_uniform(scope, place.pointer, type, count, active, suffix)
     if _steps(offsets, size * count):
@@ -240,6 +241,8 @@ def _load_pattern(
         return None
     scope.code.count("shuffled loads")
     e, width = scope.e, scope.code.width
+    if count == 1 and len(starts) <= few(width):
+        return [_load_few(scope, base, type, offsets, starts, suffix)]
     pieces = []
     for first, nbytes in runs:
         lanes = nbytes // size
@@ -258,6 +261,20 @@ def _load_pattern(
         assert result is not None
         results.append(Value(type, result.text, width))
     return results
+
+
+def _load_few(
+    scope: Scope, base: Value, type: str, offsets: Sequence[int], starts: Sequence[int], suffix: str
+) -> Value:
+    """Few distinct addresses: a broadcast each."""
+    e = scope.e
+    result: Value | None = None
+    for start in starts:
+        got = e.splat(e.raw(f"load {type}, {at(scope, base, start)}, align 1{suffix}", type))
+        here = [o == start for o in offsets]
+        result = got if result is None else _merge(scope, result, got, here)
+    assert result is not None
+    return result
 
 
 def _merge(scope: Scope, a: Value, b: Value, from_b: Sequence[bool]) -> Value:
@@ -282,6 +299,70 @@ def _gather(scope: Scope, pointers: Value, type: str, offset: int, active: Value
     return e.raw(f"call {full} @{name}({marked}, {mask}, {zero})", type, width)
 
 
+# -- addresses that only the run shows -------------------------------------------------------
+
+
+def _load_unknown(
+    scope: Scope, pointers: Value, type: str, count: int, active: Value | None, suffix: str
+) -> list[Value]:
+    """One wide load where the lanes turn out to be neighbours, else gathers."""
+    e, size = scope.e, BITS[type] // 8
+    base, near = _neighbours(scope, pointers, size * count, active)
+    wide, apart, done = e.name("near"), e.name("apart"), e.name("loaded")
+    e.line(f"br {near}, label %{wide}, label %{apart}")
+    e.label(wide)
+    first = _load_wide(scope, base, type, count, active, suffix)
+    e.line(f"br label %{done}")
+    e.label(apart)
+    second = [_gather(scope, pointers, type, k * size, active) for k in range(count)]
+    e.line(f"br label %{done}")
+    e.label(done)
+    return [
+        e.raw(f"phi {a.full_type} [ {a.text}, %{wide} ], [ {b.text}, %{apart} ]", a.type, a.lanes)
+        for a, b in zip(first, second, strict=True)
+    ]
+
+
+def _neighbours(
+    scope: Scope, pointers: Value, step: int, active: Value | None
+) -> tuple[Value, Value]:
+    """Where lane 0 would be and whether all active lanes lie ``step`` bytes apart from there."""
+    e, width = scope.e, scope.code.width
+    numbers = e.raw(f"ptrtoint {pointers} to <{width} x i64>", "i64", width)
+    starts = e.binary("sub", numbers, e.per_lane("i64", [step * k for k in range(width)]))
+    if active is None:
+        first = e.raw(f"extractelement {starts}, i32 0", "i64")
+    else:
+        living = e.select(active, starts, e.const("i64", 0, width))
+        first = e.call_named(f"llvm.vector.reduce.umax.v{width}i64", [living], "i64")
+    agree = e.compare("icmp eq", starts, e.splat(first))
+    if active is not None:
+        dead = e.binary("xor", active, e.const("i1", "true", width))
+        agree = e.binary("or", agree, dead)
+    bits = e.raw(f"bitcast {agree} to i{width}", f"i{width}")
+    near = e.compare("icmp eq", bits, Value(bits.type, "-1"))
+    return e.raw(f"inttoptr {first} to ptr", "ptr"), near
+
+
+def _store_unknown(
+    scope: Scope, pointers: Value, values: Sequence[Value], active: Value | None
+) -> None:
+    """As :func:`_load_unknown`."""
+    e = scope.e
+    size = BITS[values[0].type] // 8
+    base, near = _neighbours(scope, pointers, size * len(values), active)
+    wide, apart, done = e.name("near"), e.name("apart"), e.name("stored")
+    e.line(f"br {near}, label %{wide}, label %{apart}")
+    e.label(wide)
+    _store_wide(scope, base, values, active)
+    e.line(f"br label %{done}")
+    e.label(apart)
+    for k, value in enumerate(values):
+        _scatter(scope, pointers, value, k * size, active)
+    e.line(f"br label %{done}")
+    e.label(done)
+
+
 # -- stores ----------------------------------------------------------------------------------
 
 
@@ -297,8 +378,10 @@ def store(scope: Scope, place: Where, values: Sequence[Value], active: Value | N
     if offsets is not None and _steps(offsets, size * len(values)):
         _store_wide(scope, place.pointer, vectors, active)
     elif offsets is not None and active is None:
-        for k, value in enumerate(vectors):
-            _store_runs(scope, at(scope, place.pointer, k * size), value, offsets)
+        spots = [o + k * size for o in offsets for k in range(len(vectors))]
+        _store_runs(scope, place.pointer, _interleave(scope, vectors), spots)
+    elif offsets is None:
+        _store_unknown(scope, place.pointer, vectors, active)
     else:
         pointers = _pointers(scope, place)
         for k, value in enumerate(vectors):
@@ -432,6 +515,14 @@ def lower_load(scope: Scope, instr: Instr) -> list[Value]:
     if ordered:
         forget(scope)
     suffix = ", !invariant.load !0" if instr.has("nc") or space == "const" else ""
+    group = scope.groups.get(scope.at)
+    if group is not None:
+        if scope.at not in scope.waiting:
+            shift = (group.index(scope.at)) * BITS[type] // 8
+            place = where(scope, address, space, -shift)
+            together = load(scope, place, type, len(group), scope.active(instr), suffix)
+            scope.waiting.update(zip(group, together, strict=True))
+        return [_extend(scope, instr, scope.waiting[scope.at])]
     values = load(scope, where(scope, address, space), type, count, scope.active(instr), suffix)
     if ordered:
         forget(scope)
@@ -472,6 +563,15 @@ def lower_store(scope: Scope, instr: Instr) -> None:
     items = instr.operands[1]
     given = getattr(items, "items", None) or (items,)
     values = [cast(scope.e, scope.vector(o), type) for o in given]
+    group = scope.groups.get(scope.at)
+    if group is not None:
+        scope.waiting[scope.at] = values[0]
+        if scope.at < max(group):
+            return
+        values = [scope.waiting[member] for member in group]
+        shift = group.index(scope.at) * BITS[type] // 8
+        store(scope, where(scope, address, space, -shift), values, scope.active(instr))
+        return
     if _ordered(instr):
         forget(scope)
     store(scope, where(scope, address, space), values, scope.active(instr))

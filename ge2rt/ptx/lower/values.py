@@ -101,6 +101,9 @@ class Scope:
     scalars: dict[str, Value] = field(default_factory=dict)
     vectors: dict[str, Value] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
+    at: int = 0  # position of the instruction in its node
+    groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    waiting: dict[int, Value] = field(default_factory=dict)  # members' values, by position
 
     @property
     def e(self) -> Emitter:

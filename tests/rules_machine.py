@@ -31,6 +31,7 @@ class Case:
     sources: Sequence[Any]
     operands: tuple[Operand, ...] = ()
     mask: np.ndarray | None = None
+    splatted: bool = False  # immediates come as vectors
     results: list[np.ndarray] = field(default_factory=list)
 
     @property
@@ -88,6 +89,8 @@ def _function(case: Case, name: str, lanes: int, features: str) -> tuple[Emitter
         sources = [e.splat(s, lanes) for s in sources]
         results = WARP[case.instr.op](e, case.instr, sources, mask)
     else:
+        if case.splatted:
+            sources = [e.splat(s, lanes) for s in sources]
         results = PURE[case.instr.op](e, case.instr, sources)
     for value in results:
         assert value.lanes == lanes, (case.form, value)

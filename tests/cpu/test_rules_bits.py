@@ -168,8 +168,8 @@ def test_bit_field_insert(lanes: int) -> None:
         assert case.results[0].tolist() == [insert(n)(*row) for row in rows]
 
 
-@pytest.mark.parametrize("lanes", [32, 0])
-def test_immediate_operands(lanes: int) -> None:
+@pytest.mark.parametrize(("lanes", "splatted"), [(32, False), (0, False), (32, True)])
+def test_immediate_operands(lanes: int, splatted: bool) -> None:
     a, b, c = operands(W, 9)
     amounts = [0, 1, 31, 32, 33, 100, -1]
     tables = [0, 0x96, 0xE8, 0xCA, 0xFF, 0x01, 0x80, 0x3C, 0xB8]
@@ -177,6 +177,8 @@ def test_immediate_operands(lanes: int) -> None:
     cases = [Case(f"{op}", [a, k]) for op in ("shl.b32", "shr.s32", "shr.u32") for k in amounts]
     cases += [Case("lop3.b32", [a, b, c, k]) for k in tables]
     cases += [Case("prmt.b32", [a, b, k]) for k in controls]
+    for case in cases:
+        case.splatted = splatted
     run(cases, lanes=lanes)
     for case in cases:
         k = case.sources[-1]

@@ -78,12 +78,14 @@ def test_f64_in_all_modes(features: str | None) -> None:
     check("f64", "add mul fma div rcp sqrt", "rn rz rm rp", 32, features)
 
 
+@FEATURES
 @pytest.mark.parametrize("lanes", [32, 0])
-def test_halves_round_once(lanes: int) -> None:
-    check("f16 bf16", "add sub mul fma", "rn", lanes, None)
+def test_halves_round_once(lanes: int, features: str | None) -> None:
+    check("f16 bf16", "add sub mul fma", "rn", lanes, features)
 
 
-def test_half_fma_at_halfway_cases() -> None:
+@FEATURES
+def test_half_fma_at_halfway_cases(features: str | None) -> None:
     """Products next to the middle of two halves, decided by a tiny third operand."""
     for name, scale in (("f16", 2.0**-11), ("bf16", 2.0**-8)):
         f = FORMATS[name]
@@ -93,7 +95,7 @@ def test_half_fma_at_halfway_cases() -> None:
         rows += [(f.round(2.0**60 if name == "bf16" else 128.0, "rn"), big, t) for t in tiny]
         words = [np.array(x, np.uint16) for x in zip(*rows, strict=True)]
         case = Case(f"fma.rn.{name}", words)
-        run([case])
+        run([case], features=features)
         want = evaluate(name, words, rule_of("fma", "rn"), "rn")
         assert_same(name, case.form, case.results[0], want, words)
 

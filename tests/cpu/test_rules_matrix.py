@@ -10,6 +10,8 @@ from exact_floats import FORMATS
 from rules_machine import Case, run
 
 from ge2rt.base.errors import UnsupportedError
+from ge2rt.ptx.rules.operands import TYPES
+from ge2rt.ptx.rules.wmma import places
 
 LANE = np.arange(32)
 G, T = LANE // 4, LANE % 4
@@ -171,6 +173,57 @@ def test_float_sums_run_in_k_order_with_fma() -> None:
     case = Case(FORMS[0], [*given, *[np.zeros(32, np.float32)] * 4], mask=np.ones(32, bool))
     run([case])
     assert all((r == 1.0).all() for r in case.results)
+
+
+WMMA = {
+    "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32": ("f16", 8, 8),
+    "wmma.mma.sync.aligned.row.row.m32n8k16.f16.f16": ("f16", 8, 8),
+    "wmma.mma.sync.aligned.col.col.m8n32k16.f32.f32": ("f16", 8, 8),
+    "wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32": ("bf16", 4, 4),
+    "wmma.mma.sync.aligned.row.col.m8n32k16.f32.bf16.bf16.f32": ("bf16", 2, 8),
+    "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32": ("tf32", 4, 4),
+    "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32": ("s8", 2, 2),
+    "wmma.mma.sync.aligned.row.col.m32n8k16.s32.u8.u8.s32": ("u8", 4, 1),
+    "wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64": ("f64", 1, 1),
+}
+
+
+def spread(matrix: np.ndarray, registers_of: list) -> list[np.ndarray]:
+    """A matrix as the registers of its fragment."""
+    out = []
+    for lanes in registers_of:
+        parts = np.array([[matrix[at] for at in elements] for elements in lanes])
+        out.append(parts.view(np.uint64 if parts.itemsize == 8 else np.uint32).reshape(-1))
+    return out
+
+
+@pytest.mark.parametrize("form", WMMA)
+def test_wmma_over_its_own_layout(form: str) -> None:
+    kind, count_a, count_b = WMMA[form]
+    m, n, k = map(int, re.search(r"m(\d+)n(\d+)k(\d+)", form).groups())
+    c_kind, rng = form.rsplit(".", 1)[1], np.random.default_rng(4)
+    a, b, c = (draw(rng, t, s) for t, s in ((kind, (m, k)), (kind, (k, n)), (c_kind, (m, n))))
+    tables = [places(x, (m, n, k), TYPES[t]) for x, t in (("a", kind), ("b", kind), ("c", c_kind))]
+    assert [len(t) for t in tables[:2]] == [count_a, count_b]  # as PTX declares them
+    for table, matrix in zip(tables, (a, b, c), strict=True):
+        reached = {at for lanes in table for elements in lanes for at in elements}
+        assert reached == set(np.ndindex(matrix.shape))
+    given = [r for x, t in zip((a, b, c), tables, strict=True) for r in spread(x, t)]
+    if kind == "f64":
+        given = [g.view(np.float64) for g in given]
+    case = Case(form, given, mask=np.ones(32, bool))
+    run([case])
+    exact = decode(a, kind) @ decode(b, kind) + decode(c, c_kind)
+    if c_kind == "s32":
+        exact = exact.astype(np.int64).astype("i4")
+    want = [np.array([[exact[at] for at in row] for row in lanes]) for lanes in tables[2]]
+    for got, x in zip(case.results, want, strict=True):
+        if c_kind == "f16":
+            got = decode(got.view("u2").reshape(32, 2), "f16")
+        elif c_kind == "s32":
+            got = got.view("i4")
+        allowed = {"f32": 2e-5, "f16": 2e-2, "f64": 1e-14, "s32": 0}[c_kind]
+        np.testing.assert_allclose(got.reshape(x.shape), x, rtol=0, atol=allowed)
 
 
 @pytest.mark.parametrize("form", [

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 from ge2rt.ptx.ast import Instr
 from ge2rt.ptx.emit import Emitter, Value
-from ge2rt.ptx.rules import bits, compare, convert, floating, integer, matrix, move, warp
+from ge2rt.ptx.rules import bits, compare, convert, floating, integer, matrix, move, warp, wmma
 from ge2rt.ptx.rules.api import PureRule, WarpRule
-from ge2rt.ptx.rules.operands import TYPES, types_of, unsupported
+from ge2rt.ptx.rules.operands import TYPES, types_of, unsplat, unsupported
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def find_row(instr: Instr) -> Row:
 
 
 def _pure(e: Emitter, instr: Instr, sources: Sequence[Value]) -> list[Value]:
-    results = find_row(instr).rule(e, instr, sources)
+    results = find_row(instr).rule(e, instr, [unsplat(v) for v in sources])
     lanes = max((v.lanes for v in sources), default=0)
     return [e.splat(v, lanes) if lanes else v for v in results]
 
@@ -76,6 +76,6 @@ def writes_carry(instr: Instr) -> bool:
 
 
 PURE: dict[str, PureRule] = dict.fromkeys(ROWS, _pure)
-WARP: dict[str, WarpRule] = {**warp.RULES, **matrix.RULES}
+WARP: dict[str, WarpRule] = {**warp.RULES, **matrix.RULES, **wmma.RULES}
 
 __all__ = ["PURE", "ROWS", "WARP", "Row", "find_row", "reads_carry", "writes_carry"]

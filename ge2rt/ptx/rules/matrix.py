@@ -75,24 +75,30 @@ def read_tile(i: Instr) -> Tile:
     return Tile(rows // 8, k, d, a, b, c)
 
 
+def accumulate(
+    e: Emitter, i: Instr, tile: Tile, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value]
+) -> list[Value]:
+    """Registers of A, B and C to those of D, eight columns wide."""
+    left, right = ([_elements(e, v, t) for v in vs] for vs, t in ((a, tile.a), (b, tile.b)))
+    if tile.c.name == "s32":
+        zero = e.splat(number("float", 0.0), WARP)
+        sums = _product(e, tile, left, right, [zero] * (2 * tile.blocks))
+        return [_add_whole(e, i, s, v) for s, v in zip(sums, c, strict=True)]
+    if tile.c.name == "f16":
+        given = [part for v in c for part in _elements(e, v, tile.c)]
+    else:
+        given = [cast(e, v, tile.c.llvm) for v in c]
+    return _close(e, tile, _product(e, tile, left, right, given))
+
+
 def multiply_accumulate(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
     """``mma.sync``: float products summed in k order by fma; whole numbers exactly."""
     tile = read_tile(i)
     count_a, count_b, count_c = tile.registers
     if len(src) != count_a + count_b + count_c:
         raise unsupported(i, f"{len(src)} source registers")
-    a = [_elements(e, v, tile.a) for v in src[:count_a]]
-    b = [_elements(e, v, tile.b) for v in src[count_a : count_a + count_b]]
-    c = src[count_a + count_b :]
-    if tile.c.name == "s32":
-        zero = number("float", 0.0)
-        sums = _product(e, tile, a, b, [e.splat(zero, WARP)] * (2 * tile.blocks))
-        return [_add_whole(e, i, s, v) for s, v in zip(sums, c, strict=True)]
-    if tile.c.name == "f16":
-        c = [part for v in c for part in _elements(e, v, tile.c)]
-    else:
-        c = [cast(e, v, tile.c.llvm) for v in c]
-    return _close(e, tile, _product(e, tile, a, b, c))
+    split = count_a + count_b
+    return accumulate(e, i, tile, src[:count_a], src[count_a:split], src[split:])
 
 
 def _elements(e: Emitter, register: Value, t: PtxType) -> list[Value]:

@@ -138,10 +138,18 @@ def _constant_as(value: int, type: str) -> Value:
 
 def uniform_constant(value: Value) -> int | None:
     """The integer that a constant, scalar or splatted, has in all lanes, or None."""
+    return constant(unsplat(value))
+
+
+def unsplat(value: Value) -> Value:
+    """A splatted constant as the scalar it was made of; other values as they are."""
+    if not value.lanes:
+        return value
     if value.text == "zeroinitializer":
-        return 0
-    text = value.text.removeprefix(f"splat ({value.type} ").removesuffix(")")
-    return constant(Value(value.type, text))
+        real = value.type in ("float", "double")
+        return number(value.type, 0.0) if real else Value(value.type, "0")
+    head = f"splat ({value.type} "
+    return Value(value.type, value.text[len(head) : -1]) if value.text.startswith(head) else value
 
 
 def cast_all(e: Emitter, values: Sequence[Value], type: str) -> list[Value]:

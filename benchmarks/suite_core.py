@@ -44,7 +44,7 @@ def _agree(ours: np.ndarray, exact: np.ndarray, tolerance: float) -> None:
 
 def axpb() -> list[Row]:
     x = np.random.default_rng(0).standard_normal(LARGE).astype(np.float32)
-    b, out, other = np.float32(0.5).reshape(()), np.empty_like(x), np.empty_like(x)
+    b, out, other = np.array(0.5, np.float32), np.empty_like(x), np.empty_like(x)
     ours = _planned("elementwise_binary", x, b, out, op="add", alpha=2.0)
     _agree(out, 2 * x + b, 1e-6)
 

@@ -80,11 +80,16 @@ def choice(
     return choose(_kernels(op), descs, attrs, where.props, exclude=exclude, infer=True)
 
 
-def warmup(device: str | None = None) -> None:
-    """Pay the one-time costs now: imports, NVRTC's start, the device, the CPU thread pool."""
-    from ge2rt.build import nvrtc  # late: the point of this function
+def warmup(device: str | None = None, *, compiler: bool = True) -> None:
+    """Pay the one-time costs now: imports, the registry, the compiler's start, the device.
 
-    nvrtc.warmup()
+    ``compiler=False`` leaves out what only a compilation needs (NVRTC, Jinja).
+    """
+    if compiler:
+        from ge2rt.build import compile as building  # late: the point of this function
+
+        building.warmup()
+    default_registry()
     get_device(device).warmup()
 
 

@@ -1,4 +1,4 @@
-"""Arrays of a case: seeded values in memory laid out as the case says, and the comparison after a run."""
+"""Arrays of a case: seeded values, laid out as the case says, and the comparison afterwards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CaseArrays:
         return all(e.size == 0 for e in self.expected)
 
     def faults(self, *, guards: bool = True) -> list[str]:
-        """What is wrong after a run, in words; empty if all is right.
+        """Say what is wrong after a run; empty if all is right.
 
         With ``guards``, memory of an output that is no part of its view must be as it was.
         """
@@ -77,7 +77,7 @@ class CaseArrays:
 
 
 def make_arrays(case: Case) -> CaseArrays:
-    """Inputs with seeded values, outputs filled with a pattern, and the expected results."""
+    """Make inputs with seeded values, outputs filled with a pattern, and the expected results."""
     rng = np.random.default_rng(case.seed)
     buffers: dict[str, Laid] = {}
     for spec in case.kernel.buffers:
@@ -109,8 +109,8 @@ def make_arrays(case: Case) -> CaseArrays:
 
 def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     if dtype.kind == "float":
-        values = rng.standard_normal(shape) * rng.choice([0.5, 1.0, 2.0])
-        return values.astype(dtype.numpy)
+        scale = float(rng.choice([0.5, 1.0, 2.0]))
+        return np.asarray(rng.standard_normal(shape) * scale).astype(dtype.numpy)
     if dtype.kind == "storage":
         raw = rng.integers(0, 256, shape, dtype=np.uint8)
         return raw.view(dtype.numpy) if shape else np.array(raw).reshape(()).view(dtype.numpy)
@@ -153,12 +153,13 @@ def _view(layout: str, whole: Array, shape: tuple[int, ...]) -> Array:
     if layout == "sliced" and shape:
         return whole[..., 1 : 1 + 2 * shape[-1] : 2] if shape[-1] else whole[..., :0]
     if layout == "offset":
-        return whole[1:].reshape(shape)
+        return np.reshape(whole[1:], shape)
     if layout == "broadcast" and shape:
         return np.broadcast_to(whole, shape)
     if layout == "transposed":
         return whole.transpose()
-    return whole[..., ::-1] if layout == "negative" and shape else whole
+    mirrored: Array = whole[..., ::-1] if layout == "negative" and shape else whole
+    return mirrored
 
 
 def _describe(case: Case, spec: Any, laid: Laid) -> BufferDesc:

@@ -1,7 +1,7 @@
-"""Cases for checking a kernel, made from its declaration alone: extents, dtypes, attributes, layouts.
+"""Make cases that check a kernel from its declaration: extents, dtypes, attributes, layouts.
 
-``cases:`` in the kernel's entry narrows the choice: ``dims`` (name -> extents), ``ranks`` (name of a
-``*S`` -> shapes) and ``attrs`` (settings, each of which is tried). The cases are the same in every
+``cases:`` in the kernel's entry narrows the choice: ``dims`` (name -> extents), ``ranks`` (name of
+a ``*S`` -> shapes) and ``attrs`` (settings, each of which is tried). The cases are the same in every
 process; about half of them are strided, odd-sized or not the default.
 """
 
@@ -35,7 +35,7 @@ Dims = Mapping[str, "int | tuple[int, ...]"]
 
 @dataclass(frozen=True)
 class Case:
-    """One call of a kernel. ``layouts`` says how each buffer lies in memory; absent ones are missing.
+    """One call of a kernel. ``layouts`` says how each buffer lies in memory, if it is there.
 
     An output whose layout is the name of an input is that input's memory (in place).
     """
@@ -74,7 +74,7 @@ class Case:
 
 
 def cases_for(kernel: KernelSpec, full: bool = False) -> list[Case]:
-    """Cases that the kernel accepts: about 32, or 160 if ``full``; fewer if there are not so many."""
+    """Draw cases that the kernel accepts: 32 or more, 160 or more if ``full``."""
     maker = _Maker(kernel)
     wanted = max(FULL if full else QUICK, (2 if full else 1) * maker.longest)
     found: dict[str, Case] = {}
@@ -116,7 +116,7 @@ class _Maker:
         return self.random.choice([o for o in options if self.used[name, o] == least])
 
     def make(self, attempt: int) -> Case | None:
-        """A case, or None if the kernel refuses what was drawn."""
+        """Draw a case; None if the kernel refuses what was drawn."""
         self.random = random.Random(self.seed * 1_000_003 + attempt)
         dims = self.dims()
         types = {name: self.pick(name, dtypes) for name, dtypes in self.kernel.types.items()}
@@ -133,7 +133,7 @@ class _Maker:
         return replace(case, layouts=layouts, shapes=shapes)
 
     def dims(self) -> dict[str, int | tuple[int, ...]]:
-        """A value for each dimension; further ``*S`` broadcast against what was drawn before."""
+        """Choose a value for each dimension; further ``*S`` broadcast against what was drawn before."""
         result: dict[str, int | tuple[int, ...]] = {}
         for buffer in self.kernel.buffers:
             for part in buffer.pattern or ():
@@ -156,7 +156,7 @@ class _Maker:
         return tuple(self.random.sample(scalars, self.random.randint(0, min(2, len(scalars)))))
 
     def broadcast(self, base: tuple[int, ...]) -> tuple[int, ...]:
-        """``base``, or a shape that broadcasts to it."""
+        """Return ``base`` or a shape that broadcasts to it."""
         draw = self.random.random()
         if draw < 0.4:
             return base
@@ -164,7 +164,7 @@ class _Maker:
         return thinned if draw < 0.75 else thinned[self.random.randint(0, len(base)) :]
 
     def attrs(self, dims: Dims) -> dict[str, Any]:
-        hinted = self.hints.get("attrs") or ({},)
+        hinted: Sequence[Mapping[str, Any]] = self.hints.get("attrs") or ({},)
         result = dict(hinted[self.number % len(hinted)])
         rank = max([len(v) for v in dims.values() if isinstance(v, tuple)], default=2)
         for spec in self.kernel.attrs.values():
@@ -198,7 +198,7 @@ class _Maker:
         return self.random.randint(low, min(high, low + 64))
 
     def shapes(self, case: Case, absent: set[str]) -> dict[str, tuple[int, ...]] | None:
-        """The shape of each buffer that is there, or None where the kernel refuses the case."""
+        """Find the shape of each buffer; None where the kernel refuses the case."""
         inputs = [None if b.name in absent else _desc(case, b) for b in self.kernel.inputs]
         wanted = [b.name for b in self.kernel.outputs if b.optional and b.name not in absent]
         try:
@@ -225,7 +225,7 @@ class _Maker:
 
 
 def _desc(case: Case, buffer: BufferSpec) -> BufferDesc:
-    """A contiguous descriptor of an input."""
+    """Describe an input as contiguous."""
     shape: list[int] = []
     for part in buffer.pattern or ():
         value = part if isinstance(part, int) else case.dims[part.lstrip("*")]

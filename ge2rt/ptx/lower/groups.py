@@ -89,9 +89,7 @@ def _stride(lanes: Lanes | None, size: int) -> tuple[int, int] | None:
     return size, count
 
 
-def _chunks(
-    members: list[tuple[int, int]], size: int, count: int
-) -> list[tuple[int, ...]]:
+def _chunks(members: list[tuple[int, int]], size: int, count: int) -> list[tuple[int, ...]]:
     ordered = sorted(members)
     chunks: list[tuple[int, ...]] = []
     at = 0

@@ -110,9 +110,7 @@ class _Body:
                 self.variables.append(replace(variable, name=tag + variable.name))
 
 
-def _bind(
-    callee: Function, call: Instr, tag: str
-) -> tuple[list[Instr], dict[str, str]]:
+def _bind(callee: Function, call: Instr, tag: str) -> tuple[list[Instr], dict[str, str]]:
     """Moves into register parameters, and the caller's names for the others."""
     moves: list[Instr] = []
     mapping: dict[str, str] = {}

@@ -70,9 +70,7 @@ def _phi(name: str, at: int) -> str:
     return f"{name}{_MARK}{at}"
 
 
-def _out(
-    leaving: list[dict[str, str]], entering: list[dict[str, str]], at: int, name: str
-) -> str:
+def _out(leaving: list[dict[str, str]], entering: list[dict[str, str]], at: int, name: str) -> str:
     return leaving[at].get(name) or entering[at].get(name, "")
 
 

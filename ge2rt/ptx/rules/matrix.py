@@ -98,7 +98,12 @@ def multiply_accumulate(e: Emitter, i: Instr, src: Sequence[Value], mask: Value)
     if len(src) != count_a + count_b + count_c:
         raise unsupported(i, f"{len(src)} source registers")
     split = count_a + count_b
-    return accumulate(e, i, tile, src[:count_a], src[count_a:split], src[split:])
+
+    def body(inner: Emitter, given: Sequence[Value]) -> list[Value]:
+        return accumulate(inner, i, tile, given[:count_a], given[count_a:split], given[split:])
+
+    # a kernel has dozens of these, each with hundreds of instructions
+    return e.outline(f"ge2rt.{i.form}", src, body)
 
 
 def _elements(e: Emitter, register: Value, t: PtxType) -> list[Value]:

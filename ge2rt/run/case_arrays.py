@@ -153,7 +153,8 @@ def _view(layout: str, whole: Array, shape: tuple[int, ...]) -> Array:
     if layout == "sliced" and shape:
         return whole[..., 1 : 1 + 2 * shape[-1] : 2] if shape[-1] else whole[..., :0]
     if layout == "offset":
-        return np.reshape(whole[1:], shape)
+        shifted: Array = whole[1:].reshape(shape)
+        return shifted
     if layout == "broadcast" and shape:
         return np.broadcast_to(whole, shape)
     if layout == "transposed":

@@ -1,8 +1,8 @@
 """Make cases that check a kernel from its declaration: extents, dtypes, attributes, layouts.
 
 ``cases:`` in the kernel's entry narrows the choice: ``dims`` (name -> extents), ``ranks`` (name of
-a ``*S`` -> shapes) and ``attrs`` (settings, each of which is tried). The cases are the same in every
-process; about half of them are strided, odd-sized or not the default.
+a ``*S`` -> shapes) and ``attrs`` (settings, each of which is tried). The cases are the same in
+every process; about half of them are strided, odd-sized or not the default.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Maker:
         return replace(case, layouts=layouts, shapes=shapes)
 
     def dims(self) -> dict[str, int | tuple[int, ...]]:
-        """Choose a value for each dimension; further ``*S`` broadcast against what was drawn before."""
+        """Choose a value for each dimension; further ``*S`` broadcast against the first."""
         result: dict[str, int | tuple[int, ...]] = {}
         for buffer in self.kernel.buffers:
             for part in buffer.pattern or ():

@@ -39,7 +39,8 @@ ARENA_ALIGN = 128
 class LowerOptions:
     """What the native code depends on, besides the PTX.
 
-    ``lanes`` is the vector width W (32, 16 or 1: one lane at a time, for tests). ``checks`` are
+    ``lanes`` is the vector width W (32, 16 or 1: one lane at a time, for tests; 0: the lowering
+    chooses 32 or 16). ``checks`` are
     names of ``GE2RT_CHECK``. ``cpu`` and ``features`` are LLVM's names for the host.
     """
 

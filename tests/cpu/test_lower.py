@@ -281,10 +281,10 @@ def test_simple_kernels_have_neither_gathers_nor_frames() -> None:
         text, notes = _ir(entry)
         if entry != "early":
             assert "gather" not in text and "scatter" not in text, entry
-            assert "mode plain" in notes[1]
+            assert "mode plain" in notes[2]
     kernel = lower_to_ir(parse_module(_ptx()), "tree", LowerOptions(block=(256, 1, 1)))
     assert kernel.arena_bytes <= 2048  # only uniform and remade values cross its barriers
-    assert "mode lockstep" in _ir("early")[1][1]
+    assert "mode lockstep" in _ir("early")[1][2]
 
 
 def test_what_is_missing_is_named_when_lowering() -> None:

@@ -16,6 +16,7 @@ from ge2rt.ptx.lower.kinds import Analysis, Kinds
 from ge2rt.ptx.lower.places import Places, global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
 from ge2rt.ptx.lower.values import Code
+from ge2rt.ptx.lower.width import preferred_width
 from ge2rt.ptx.native import LowerOptions, NativeKernel
 
 __all__ = ["global_image", "lower_kernel", "lower_to_ir"]
@@ -24,6 +25,7 @@ __all__ = ["global_image", "lower_kernel", "lower_to_ir"]
 def lower_kernel(module: Module, entry: str, options: LowerOptions) -> NativeKernel:
     """Lower one entry for ``options.block`` and emit it for the host (or ``options.cpu``).
 
+    ``options.lanes`` = 0 chooses the width (see :mod:`ge2rt.ptx.lower.width`).
     Raises :class:`UnsupportedError` naming form and PTX line for what the cpu device lacks.
     """
     from ge2rt.ptx import codegen  # late: a cached kernel needs no LLVM
@@ -53,13 +55,15 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
     function = inlined(module, function)
-    geometry = Geometry(options.block, options.lanes)
-    place = places(module, function, global_image(module), options.lanes)
-    flow, kinds = _analysed(function, geometry, place)
+    flow = flows.build(function)
+    width = options.lanes or preferred_width(function, flow)
+    geometry = Geometry(options.block, width)
+    place = places(module, function, global_image(module), width)
+    flow, kinds = _analysed(function, flow, geometry, place)
     plan = regions.plan(flow, kinds, place, geometry.partial)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
-    code = Code(Emitter(options.lanes), flow, kinds, geometry, place, function.registers)
-    schedule = Schedule(code, plan, symbol)
+    code = Code(Emitter(width), flow, kinds, geometry, place, function.registers)
+    schedule = Schedule(code, plan, symbol, options.seed)
     body = schedule.write()
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", ""])
     return NativeKernel(
@@ -70,9 +74,10 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     )  # fmt: skip
 
 
-def _analysed(function: Function, geometry: Geometry, place: Places) -> tuple[Flow, Kinds]:
+def _analysed(
+    function: Function, flow: Flow, geometry: Geometry, place: Places
+) -> tuple[Flow, Kinds]:
     """The flow with live ranges apart where that helps, and its kinds."""
-    flow = flows.build(function)
     apart = ssa.split(flow, function.registers)
     kinds = Analysis(apart, geometry, place).run()
     if apart is flow:
@@ -90,7 +95,9 @@ def _notes(kinds: Kinds, plan: regions.Plan, code: Code) -> tuple[str, ...]:
     slow = sum(bool(r.slow) for r in plan.regions)
     counts = ", ".join(f"{k} {v}" for k, v in sorted(code.counts.items()))
     return (
-        f"registers: {uniform} uniform, {len(values) - uniform - varying} affine, {varying} varying",
+        f"width: {code.width} lanes",
+        f"registers: {uniform} uniform, {len(values) - uniform - varying} affine, "
+        f"{varying} varying",
         f"regions: {len(plan.regions)}, mode {plan.mode}, {slow} with masks",
         f"memory: {counts or 'none'}",
     )

@@ -10,10 +10,11 @@ from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
 from ge2rt.ptx.lower import tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
+from ge2rt.ptx.lower.geometry import PTX_WARP
 from ge2rt.ptx.lower.groups import groups
 from ge2rt.ptx.lower.kinds import result_lanes
 from ge2rt.ptx.lower.memory import MEMORY_TYPES, forget, lower_load, lower_store, space_of
-from ge2rt.ptx.lower.shape import CARRY, destinations, sources
+from ge2rt.ptx.lower.shape import CARRY, destinations, shape_of
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.native import ABORT_ASSERT, ABORT_TRAP
 from ge2rt.ptx.rules import PURE, WARP, writes_carry
@@ -56,7 +57,7 @@ def _assign(scope: Scope, instr: Instr, results: list[Value], lanes: Lanes | Non
 
 
 def _pure(scope: Scope, instr: Instr) -> None:
-    operands = sources(instr)
+    operands = shape_of(instr).sources
     given = [scope.lanes(o) for o in operands]
     lanes = result_lanes(instr, given, scope.code.width, scope.code.kinds.trusted)
     known = [v for v in given if v is not None]
@@ -87,7 +88,7 @@ def _from_top(scope: Scope, instr: Instr, values: list[Value], given: list[Lanes
 
 def _warp(scope: Scope, instr: Instr) -> list[Value]:
     e, width = scope.e, scope.code.width
-    values = [e.splat(scope.vector(o)) for o in sources(instr)]
+    values = [e.splat(scope.vector(o)) for o in shape_of(instr).sources]
     mask = scope.active(instr)
     if mask is None:
         mask = e.const("i1", "true", width)
@@ -114,6 +115,14 @@ def _cp(scope: Scope, instr: Instr) -> list[Value]:
 
 def _stmatrix(scope: Scope, instr: Instr) -> list[Value]:
     tiles.store_matrix(scope, instr)
+    return []
+
+
+def _warp_barrier(scope: Scope, instr: Instr) -> list[Value]:
+    """``bar.warp.sync``: the lanes of a native warp walk together anyway."""
+    geometry = scope.code.geometry
+    if geometry.width < PTX_WARP and geometry.threads > geometry.width:
+        raise UnsupportedError(f"{instr.form} needs warps of 32 lanes, not {geometry.width}")
     return []
 
 
@@ -211,5 +220,5 @@ _HANDLERS: dict[str, Handler] = {
     "prefetch": _nothing, "prefetchu": _nothing, "discard": _nothing, "applypriority": _nothing,
     "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep, "trap": _trap,
     "call": _call, "nanosleep": _nanosleep, "griddepcontrol": _nothing, "pmevent": _nothing,
-    "brkpt": _nothing, "bar": _nothing, "barrier": _nothing,
+    "brkpt": _nothing, "bar": _warp_barrier, "barrier": _warp_barrier,
 }  # fmt: skip

@@ -15,6 +15,7 @@ from ge2rt.ptx.ast import Imm, Instr
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import UNIFORM
 from ge2rt.ptx.lower.body import abort, lower_instr, lower_node
+from ge2rt.ptx.lower.graph import bits
 from ge2rt.ptx.lower.regions import Region
 from ge2rt.ptx.lower.shape import read_names, sources, written_names
 from ge2rt.ptx.lower.values import Scope
@@ -46,7 +47,7 @@ class RegionWriter:
         if not self.sets:
             self._loop_head()
         e.label(f"{self.tag}.loop")
-        warp = e.raw("load i32, ptr %at.warp", "i32")
+        warp = self.schedule.warp()
         self.here = self.schedule.here(warp)
         self.frame = self._frame(warp) if len(self.plan.regions) > 1 else ""
         self._enter(warp)
@@ -130,8 +131,7 @@ class RegionWriter:
         self._clear_votes()
         e.line("br label %set.loop")
         e.label("set.loop")
-        warp = e.raw("load i32, ptr %at.warp", "i32")
-        frame = self._frame(warp)
+        frame = self._frame(self.schedule.warp())
         alive = e.raw(f"load i32, ptr {frame}", "i32")
         some = e.compare("icmp ne", alive, Value("i32", "0"))
         e.line(f"br {some}, label %set.run, label %set.next")
@@ -344,6 +344,8 @@ class RegionWriter:
             e.line(f"br label %{self.next}")
             return
         scope.flush(self.flow.live_out(at))
+        if any(target <= at for target in node.targets) and self._may_spin(at):
+            self._poll()
         if node.kind == "branch" and len(set(node.targets)) > 1:
             self._fast_branch(scope, at)
         elif node.kind == "switch":
@@ -351,8 +353,25 @@ class RegionWriter:
         else:
             e.line(f"br label %{self._fast_label(node.targets[0])}")
 
+    def _poll(self) -> None:
+        """Leave the function where the launch is to stop."""
+        e, on = self.e, self.e.name("on")
+        word = e.raw("load atomic i32, ptr %abort monotonic, align 4", "i32")
+        go = e.compare("icmp eq", word, Value("i32", "0"))
+        e.line(f"br {go}, label %{on}, label %leave")
+        e.label(on)
+
     def _fast_label(self, target: int) -> str:
         return self.next if target == self.flow.exit else f"{self.tag}.f{target}"
+
+    def _may_spin(self, at: int) -> bool:
+        """Whether a loop around the node waits for what other threads write."""
+        for loop in self.flow.loops:
+            if loop.members >> at & 1:
+                for member in bits(loop.members):
+                    if any(spins(i) for i in self.flow.nodes[member].instrs):
+                        return True
+        return False
 
     def _fast_branch(self, scope: Scope, at: int) -> None:
         e, node = self.e, self.flow.nodes[at]
@@ -468,11 +487,19 @@ class RegionWriter:
             e.line(f"br label %{after}")
             return
         target = min(back)
+        self._poll()
         if len(masks) == 1:
             e.line(f"br label %{self.tag}.s{target}")
             return
         some = e.compare("icmp ne", masks[target], Value(self.word, "0"))
         e.line(f"br {some}, label %{self.tag}.s{target}, label %{after}")
+
+
+def spins(instr: Instr) -> bool:
+    """Whether an instruction reads what another thread may be writing."""
+    if instr.op == "ld":
+        return any(instr.has(m) for m in ("volatile", "relaxed", "acquire"))
+    return instr.op in ("atom", "nanosleep")
 
 
 def _unguarded(instr: Instr) -> Instr:

@@ -14,7 +14,7 @@ from ge2rt.ptx.lanes import UNIFORM, Lanes, constant, join, transfer
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.places import Places
-from ge2rt.ptx.lower.shape import destinations, register_of, sources, written_names
+from ge2rt.ptx.lower.shape import destinations, read_names, register_of, shape_of, written_names
 from ge2rt.ptx.lower.spread import Spread, spread
 
 _WARP = frozenset("shfl vote match activemask redux mma wmma elect movmatrix ldmatrix atom".split())
@@ -45,12 +45,14 @@ class Analysis:
         self._lanes: dict[str, Lanes | None] = {}
         self._steps: dict[str, int] = {}
         self._trusted = addresses_only(flow)
-        self._defined = {
-            n
+        self._writers = [
+            instr
             for node in flow.nodes
-            for i in (*node.instrs, *((node.control,) if node.control else ()))
-            for n in written_names(i)
-        }
+            for instr in (*node.instrs, *((node.control,) if node.kind == "barrier" else ()))
+            if instr is not None and written_names(instr)
+        ]
+        self._defined = {n for instr in self._writers for n in written_names(instr)}
+        self._touched: set[str] | None = None  # registers to look at again; None: all
 
     def run(self) -> Kinds:
         """Iterate to the end."""
@@ -67,32 +69,30 @@ class Analysis:
                 break
             forced |= wanted
             self._lanes.update(dict.fromkeys(forced))
+            self._touched = set(forced)
         for name in names:
             self._lanes.setdefault(name, UNIFORM)  # read but never written
         return Kinds(self._lanes, divergent, found, self._trusted)
 
     def _sweep(self, forced: set[str]) -> bool:
-        changed = False
-        for node in self._flow.nodes:
-            for instr in node.instrs:
-                changed |= self._step(instr, forced)
-            if node.control is not None and node.kind == "barrier":
-                changed |= self._step(node.control, forced)
-        return changed
+        """Look again at what reads a changed register."""
+        before, self._touched = self._touched, set()
+        for instr in self._writers:
+            read = read_names(instr)
+            if before is None or any(n in before or n in self._touched for n in read):
+                self._step(instr, forced)
+        return bool(self._touched)
 
-    def _step(self, instr: Instr, forced: set[str]) -> bool:
-        written = written_names(instr)
-        if not written:
-            return False
-        result: Lanes | None | str = self.result(instr)
-        if result == "unknown":
-            return False
+    def _step(self, instr: Instr, forced: set[str]) -> None:
+        result = self.result(instr)
+        if isinstance(result, str):
+            return
         if instr.guard is not None and self._guard(instr.guard) is None:
             result = None
-        changed = False
-        for name in written:
-            changed |= self._define(name, None if name in forced else result)  # type: ignore[arg-type]
-        return changed
+        for name in written_names(instr):
+            if self._define(name, None if name in forced else result):
+                assert self._touched is not None
+                self._touched.add(name)
 
     def _define(self, name: str, result: Lanes | None) -> bool:
         if name not in self._lanes:
@@ -141,7 +141,7 @@ class Analysis:
     def result(self, instr: Instr) -> Lanes | None | str:
         """Lanes of the destinations, or ``"unknown"`` while a source has no definition yet."""
         given: list[Lanes | None] = []
-        for operand in sources(instr):
+        for operand in shape_of(instr).sources:
             register = register_of(operand)
             if register is not None and register.name not in self._lanes:
                 if register.name in self._defined:
@@ -179,7 +179,7 @@ def addresses_only(flow: Flow) -> frozenset[str]:
         for instr in (*node.instrs, *((node.control,) if node.control else ())):
             written = written_names(instr)
             step = instr.op in _ADDRESS_STEPS and len(written) == 1
-            for operand in sources(instr):
+            for operand in shape_of(instr).sources:
                 if isinstance(operand, Reg):
                     if step:
                         feeds.setdefault(written[0], []).append(operand.name)

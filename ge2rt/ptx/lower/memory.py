@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ge2rt.base.errors import UnsupportedError
-from ge2rt.ptx.ast import Address, Imm, Instr, Reg, Symbol
+from ge2rt.ptx.ast import Address, Imm, Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lanes import Lanes, constant
 from ge2rt.ptx.lower.groups import few
@@ -65,10 +65,9 @@ def vector_length(instr: Instr) -> int:
 def where(scope: Scope, address: Address, space: str, extra: int = 0) -> Where:
     """The pointers of an address operand in a state space."""
     e = scope.e
-    base, offset = address.base, address.offset + extra
-    if base is None:
-        base, offset = Imm(offset), 0
-    elif isinstance(base, Symbol):
+    offset = address.offset + extra
+    base: Operand = address.base if address.base is not None else Imm(0)
+    if isinstance(base, Symbol):
         base, offset = Symbol(base.name, base.offset + offset), 0
     lanes = scope.lanes(base)
     if lanes is not None:
@@ -505,10 +504,10 @@ def lower_load(scope: Scope, instr: Instr) -> list[Value]:
     assert isinstance(address, Address)
     type, count, space = memory_type(instr), vector_length(instr), space_of(instr)
     if space == "param" and isinstance(address.base, Symbol):
-        place = scope.code.places.place(address.base)
-        if place.space == "param":
+        held = scope.code.places.place(address.base)
+        if held.space == "param":
             size = BITS[type] // 8
-            at_offset = place.offset + address.offset
+            at_offset = held.offset + address.offset
             loaded = [scope.code.param(at_offset + k * size, type) for k in range(count)]
             return [_extend(scope, instr, v) for v in loaded]
     ordered = _ordered(instr)

@@ -16,7 +16,7 @@ from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import BLOCK_WIDE, PLACE_ONLY
 from ge2rt.ptx.lower.kinds import Kinds
 from ge2rt.ptx.lower.places import Places
-from ge2rt.ptx.lower.shape import read_names, sources, written_names
+from ge2rt.ptx.lower.shape import read_names, shape_of, written_names
 from ge2rt.ptx.rules import PURE, writes_carry
 
 
@@ -132,7 +132,7 @@ def _keeps(instr: Instr, good: set[str], places: Places) -> bool:
         return _reads_constant(instr, places)
     if instr.op not in PURE and instr.op not in ("mov", "cvta"):
         return False
-    operands = sources(instr)
+    operands = shape_of(instr).sources
     if any(isinstance(o, Special) and o.name not in BLOCK_WIDE for o in operands):
         return False
     return not any(isinstance(o, Symbol) and places.place(o).space == "local" for o in operands)
@@ -183,7 +183,7 @@ def _recomputed(flow: Flow, kinds: Kinds) -> dict[str, Instr]:
 def _from_places(instr: Instr, found: dict[str, Instr]) -> bool:
     if writes_carry(instr) or any(name not in found for name in read_names(instr)):
         return False
-    if any(isinstance(o, Special) and o.name not in PLACE_ONLY for o in sources(instr)):
+    if any(isinstance(o, Special) and o.name not in PLACE_ONLY for o in shape_of(instr).sources):
         return False
     if instr.op == "ld":
         address = instr.operands[1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.copies import RegionWriter
 from ge2rt.ptx.lower.geometry import Here
@@ -17,8 +20,9 @@ FRAME_HEAD = 64  # bytes: i32 alive mask, i32 next region
 class Schedule:
     """Writes the whole function."""
 
-    def __init__(self, code: Code, plan: Plan, symbol: str) -> None:
+    def __init__(self, code: Code, plan: Plan, symbol: str, seed: int | None = None) -> None:
         self.code, self.plan, self.symbol = code, plan, symbol
+        self.seed = seed  # changes the order of the warps
         self.e = code.e
         self.slots, size = self._frame_slots()
         geometry = code.geometry
@@ -155,6 +159,18 @@ class Schedule:
             e.line(f"store i32 %now.{axis}, ptr %at.{axis}")
             carry = f"%full.{axis}"
         e.line("br label %blocks")
+
+    def warp(self) -> Value:
+        """The warp whose turn it is, as a loop over warps begins its body."""
+        turn = self.e.raw("load i32, ptr %at.warp", "i32")
+        warps = self.code.geometry.warps
+        if self.seed is None or warps < 2:
+            return turn
+        chance = random.Random(self.seed)
+        factor = chance.choice([f for f in range(1, warps) if math.gcd(f, warps) == 1])
+        scaled = self.e.binary("mul", turn, Value("i32", str(factor)))
+        moved = self.e.binary("add", scaled, Value("i32", str(chance.randrange(warps))))
+        return self.e.binary("urem", moved, Value("i32", str(warps)))
 
     def here(self, warp: Value) -> Here:
         """The place of a warp."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 
-from ge2rt.ptx.ast import Address, Guard, Instr, Not, Operand, Pair, Reg, Vector
+from ge2rt.ptx.ast import Address, Instr, Not, Operand, Pair, Reg, Vector
 
 # Opcodes whose first operand is read, not written.
 NO_RESULT = frozenset(
@@ -65,15 +65,32 @@ def register_of(operand: Operand | None) -> Reg | None:
     return None
 
 
-@lru_cache(maxsize=1 << 14)
-def _names(instr: Instr) -> tuple[tuple[str, ...], tuple[str, ...]]:
+@dataclass(frozen=True)
+class Shape:
+    """What an instruction reads and writes."""
+
+    written: tuple[str, ...]
+    read: tuple[str, ...]  # the guard included
+    sources: tuple[Operand, ...]
+
+
+def shape_of(instr: Instr) -> Shape:
+    """The shape, worked out once an instruction (kept in the record, as cached properties are)."""
+    found: Shape | None = instr.__dict__.get("_shape")
+    if found is None:
+        found = instr.__dict__["_shape"] = _shape(instr)
+    return found
+
+
+def _shape(instr: Instr) -> Shape:
+    operands = sources(instr)
     written = [o.name for o in destinations(instr) if isinstance(o, Reg)]
-    read = [r.name for o in sources(instr) if (r := register_of(o)) is not None]
+    read = [r.name for o in operands if (r := register_of(o)) is not None]
     if instr.guard is not None:
         read.append(instr.guard.reg.name)
     if "cc" in instr.mods:
         written.append(CARRY)
-    return tuple(written), tuple(read)
+    return Shape(tuple(written), tuple(read), operands)
 
 
 CARRY = "%carry"  # the condition code of add.cc and its kin, as a register of type pred
@@ -81,19 +98,9 @@ CARRY = "%carry"  # the condition code of add.cc and its kin, as a register of t
 
 def written_names(instr: Instr) -> tuple[str, ...]:
     """Names of the registers that an instruction writes."""
-    return _names(instr)[0]
+    return shape_of(instr).written
 
 
 def read_names(instr: Instr) -> tuple[str, ...]:
     """Names of the registers that an instruction reads, its guard included."""
-    return _names(instr)[1]
-
-
-def guard_text(guard: Guard | None) -> str:
-    """``@!p`` for messages."""
-    return "" if guard is None else f"@{'!' if guard.negated else ''}{guard.reg.name} "
-
-
-def clear() -> None:
-    """Drop the cache."""
-    _names.cache_clear()
+    return shape_of(instr).read

@@ -17,9 +17,11 @@ from ge2rt.run import launch as launching
 from ge2rt.run import specialize
 from ge2rt.run.checks import overlaps, place
 from ge2rt.run.launch import find_kernel, plan_for
+from ge2rt.run.plan import Plan
 from ge2rt.run.select import Choice, choose, complete, refused, require
+from ge2rt.run.stub import get_stub
 from ge2rt.spec.descs import desc_of
-from ge2rt.spec.model import BufferDesc, KernelSpec, Refusal
+from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
 from ge2rt.spec.registry import default_registry
 
 
@@ -51,6 +53,7 @@ def launch(
     first. Raises the exception of the status code: :class:`InvalidArgumentError`,
     :class:`InvalidTypeError`, :class:`UnsupportedError`, :class:`CompileError`,
     :class:`DeviceError`...
+
     """
     operands = _operands(arrays)
     where = _device(operands, device)
@@ -59,13 +62,14 @@ def launch(
     if isinstance(descs, Refusal):
         raise refused(descs, kernel.name)
     outputs = _outputs(kernel, descs[len(kernel.inputs) :], out, operands, where)
-    call = (*inputs, *(_desc(operand, where) for operand in outputs))
-    plan = plan_for(kernel.name, call, attrs, where, (), tunables)
     padded = [*operands, *(None,) * (len(kernel.inputs) - len(operands)), *outputs]
-    pointers = place(plan.bound, [0 if o is None else o.address for o in padded])
-    kept = _separate(plan.bound, padded, pointers)
-    plan.launch(pointers, stream.handle if isinstance(stream, Stream) else stream)
-    where.keep_alive(kept, stream.handle if isinstance(stream, Stream) else stream)
+    handle = stream.handle if isinstance(stream, Stream) else stream
+    plan, pointers = _plan(kernel, padded, attrs, where, tunables)
+    separate = _separate(plan.bound, padded, pointers)
+    if separate != padded:
+        plan, pointers = _plan(kernel, separate, attrs, where, tunables)
+    plan.launch(pointers, handle)
+    where.keep_alive([o.source for o in (*padded, *separate) if o is not None], handle)
     results = tuple(operand.source for operand in outputs)
     return results[0] if len(results) == 1 else results
 
@@ -91,6 +95,7 @@ def warmup(device: str | None = None, *, compiler: bool = True) -> None:
         building.warmup()
     default_registry()
     get_device(device).warmup()
+    get_stub()
 
 
 def synchronize(device: str | None = None) -> None:
@@ -233,7 +238,9 @@ def _outputs(
     if out is None:
         like = next((o.source for o in operands if o is not None), None)
         fresh = [where.empty(d.shape, d.dtype, like) for d in descs if d is not None]
-        return [describe(array, spec.name) for array, spec in zip(fresh, kernel.outputs, strict=True)]
+        return [
+            describe(array, spec.name) for array, spec in zip(fresh, kernel.outputs, strict=True)
+        ]
     given = out if isinstance(out, tuple) else (out,)
     if len(given) != len(kernel.outputs):
         raise InvalidArgumentError(
@@ -249,20 +256,27 @@ def _outputs(
     return described
 
 
-def _separate(bound: Any, operands: list[Operand | None], pointers: list[int]) -> list[Any]:
-    """Copy inputs that overlap an output; returns what must stay alive during the launch."""
-    kept: list[Any] = [o.source for o in operands if o is not None]
-    first_output = len(bound.kernel.inputs)
+def _plan(
+    kernel: KernelSpec, operands: Sequence[Operand | None], attrs: Mapping[str, Any],
+    where: Device, tunables: Mapping[str, int] | None,
+) -> tuple[Plan, list[int]]:  # fmt: skip
+    """The plan for operands (parallel to the kernel's buffers), and their addresses."""
+    descs = [_desc(o, where) if o is not None else None for o in operands]
+    plan = plan_for(kernel.name, descs, attrs, where, (), tunables)
+    return plan, place(plan.bound, [0 if o is None else o.address for o in operands])
+
+
+def _separate(
+    bound: Bound, operands: Sequence[Operand | None], pointers: Sequence[int]
+) -> list[Operand | None]:
+    """The operands, with a copy in place of each input that overlaps an output."""
+    result = list(operands)
     for out, other in overlaps(bound, pointers):
         operand = operands[other]
-        if other >= first_output or operand is None:
+        if other >= len(bound.kernel.inputs) or operand is None:
             raise InvalidArgumentError(
                 "two outputs overlap in memory", kernel=bound.kernel.name,
                 argument=bound.kernel.buffers[out].name,
             )  # fmt: skip
-        copied = operand.copy()
-        kept.append(copied)
-        pointers[other] = copied.address
-    return kept
-
-
+        result[other] = operand.copy()
+    return result

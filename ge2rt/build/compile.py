@@ -46,12 +46,14 @@ def clear() -> None:
 
 
 def warmup() -> None:
-    """Import and load what a first compilation needs, so that it does not pay for that."""
+    """Import, load and start what a first compilation needs, so that it does not pay for that."""
     import filelock  # noqa: F401 - the import is the point
 
-    import ge2rt.build.render  # noqa: F401
+    from ge2rt.build import render
 
-    nvrtc.compiler().version()
+    render.warmup()
+    text = 'extern "C" __global__ void ge2rt_warmup() {}\n'
+    nvrtc.compile_cuda(text, "warmup.cu", arch="sm_80", kind="ptx")
 
 
 def build(problem: Problem, kind: str = "ptx", *, store: Store | None = None) -> Binary:

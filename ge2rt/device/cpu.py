@@ -37,6 +37,13 @@ from ge2rt.ptx.native import (
 # Up to this much expected work a launch from native code may keep the interpreter lock.
 _HOLD_LOCK_US = 10.0
 
+# The least kernel there is, for warming up.
+_NOTHING = b""".version 7.0
+.target sm_75
+.address_size 64
+.visible .entry nothing() { ret; }
+"""
+
 _FAULTS = {
     ABORT_TRAP: "the kernel executed a trap instruction",
     ABORT_ASSERT: "a device-side assert failed",
@@ -248,5 +255,8 @@ class CpuDevice(HostDevice):
         return CpuModule(self, Translation(binary, self.store, self._translator), key)
 
     def warmup(self) -> None:
-        """Import LLVM and make the thread pool."""
+        """Import the translator and LLVM, run both once, and make the thread pool."""
         _ = self.pool
+        CpuModule(self, Translation(_NOTHING, objects.MemoryStore()), "warmup").code(
+            "nothing", (32, 1, 1)
+        )

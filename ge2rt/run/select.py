@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ge2rt.base.errors import InvalidArgumentError, Status, UnsupportedError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, Status, UnsupportedError
 from ge2rt.device.api import DeviceProps
 from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
@@ -73,7 +73,11 @@ def explain(refusal: Refusal) -> str:
 
 def refused(refusal: Refusal, kernel: str) -> InvalidArgumentError | UnsupportedError:
     """The exception that says why ``kernel`` cannot run this call."""
-    family = UnsupportedError if refusal.code == Status.NOT_IMPLEMENTED else InvalidArgumentError
+    family: type[InvalidArgumentError] | type[UnsupportedError] = InvalidArgumentError
+    if refusal.code == Status.NOT_IMPLEMENTED:
+        family = UnsupportedError
+    elif refusal.detail == "dtype":
+        family = InvalidTypeError
     return family(
         refusal.message, kernel=kernel, argument=refusal.argument, expected=refusal.expected,
         got=refusal.got, detail=refusal.detail, next_step=refusal.next_step,
@@ -87,9 +91,13 @@ def rule_parts(
     parts = {"declared": kernel.score}
     if kernel.flags.get("tensor_core") and props.tensor_cores:
         parts["tensor_core"] = TENSOR_CORE_BONUS
-    if kernel.min_mnk and names and all(
-        isinstance(names.get(axis), int) and names[axis] >= least
-        for axis, least in zip("MNK", kernel.min_mnk, strict=True)
+    if (
+        kernel.min_mnk
+        and names
+        and all(
+            isinstance(names.get(axis), int) and names[axis] >= least
+            for axis, least in zip("MNK", kernel.min_mnk, strict=True)
+        )
     ):
         parts["min_mnk"] = MIN_MNK_BONUS
     return parts
@@ -128,9 +136,10 @@ def require(choice: Choice) -> Candidate:
     if choice.chosen is not None:
         return choice.chosen
     reasons = "; ".join(str(c) for c in choice.candidates) or "no kernel is left to choose from"
-    only = choice.candidates[0].refusal if len(choice.candidates) == 1 else None
-    if only is not None:
-        raise refused(only, choice.candidates[0].kernel.name)
+    for candidate in choice.candidates:
+        refusal = candidate.refusal
+        if refusal and (len(choice.candidates) == 1 or refusal.detail == "invalid"):
+            raise refused(refusal, candidate.kernel.name)
     raise UnsupportedError(
         f"no kernel of op type {choice.op} can run this call: {reasons}",
         next_step="cast or lay out the operands as one of these kernels wants them",

@@ -16,6 +16,7 @@ from ge2rt.spec.model import Bound, BufferDesc, BufferSpec, KernelSpec, Refusal
 Descs = Sequence["BufferDesc | None"]
 
 DEVICE_NAMES = ("cc", "kind", "tensor_cores")
+INVALID_NOTE = "invalid: "  # begins the comment of a requirement whose breach is -1, not -3
 _EXACT_OVERLAP = 1 << 16  # up to this size overlap inside one output is decided exactly
 
 
@@ -332,9 +333,12 @@ class _Binding:
             except Ge2rtError as fault:
                 _refuse(fault.record.message, code=Status.NOT_IMPLEMENTED, detail="unimplemented")
             if not holds:
-                _refuse(expression.note or "a requirement of the kernel does not hold",
-                        code=Status.NOT_IMPLEMENTED, expected=_bare(expression),
-                        got=_values(expression, names), detail="unimplemented")  # fmt: skip
+                wrong = expression.note.startswith(INVALID_NOTE)  # no kernel could run such a call
+                _refuse(expression.note.removeprefix(INVALID_NOTE)
+                        or "a requirement of the kernel does not hold",
+                        code=Status.INVALID if wrong else Status.NOT_IMPLEMENTED,
+                        expected=_bare(expression), got=_values(expression, names),
+                        detail="invalid" if wrong else "unimplemented")  # fmt: skip
 
 
 def _is_star(part: int | str) -> bool:

@@ -57,7 +57,7 @@ def test_names_known_to_checkers_are_those_of_the_table():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'launch_kernle'"):
-        ge2rt.launch_kernle
+        ge2rt.launch_kernle  # noqa: B018
     assert "launch_kernel" in dir(ge2rt)
 
 

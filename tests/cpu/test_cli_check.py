@@ -1,0 +1,162 @@
+"""``ge2rt check`` and ``ge2rt build`` where they compile and run: tables, faults, exit statuses."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import ge2rt
+from ge2rt.cli import main as entry
+from ge2rt.run import cases
+
+DECLARATION = """\
+api_version: 1
+kernels:
+  - name: twice
+    op: TWICE
+    template: twice.cu.j2
+    score: 1
+    inputs: [{name: x, dtype: f32, shape: [N]}]
+    outputs: [{name: y, dtype: f32, shape: [N]}]
+    launch: {grid: ["ceildiv(N, 256)"], block: [256]}
+    reference: "2 * x"
+"""
+TEMPLATE = """\
+{# doubles #}
+extern "C" __global__ void {{ kernel }}({{ params }}) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < {{ N }}) y[i * {{ y.strides[0] }}] = 2.0f * x[i * {{ x.strides[0] }}];
+}
+"""
+
+
+@pytest.fixture
+def check(monkeypatch, capsys, tmp_path):
+    """Run ``ge2rt check`` on a declaration and a template; (exit status, stdout, stderr)."""
+    ge2rt.clear_caches()
+    monkeypatch.setattr(cases, "QUICK", 8)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args, declaration=DECLARATION, template=TEMPLATE):
+        (tmp_path / "mine.yaml").write_text(declaration)
+        (tmp_path / "twice.cu.j2").write_text(template)
+        monkeypatch.setattr(sys, "argv", ["ge2rt", "check", "mine.yaml", "--device", "cpu", *args])
+        with pytest.raises(SystemExit) as status:
+            entry.main()
+        out, err = capsys.readouterr()
+        return status.value.code or 0, out, err
+
+    yield run
+    ge2rt.clear_caches()
+
+
+def test_a_good_kernel_passes(check):
+    status, out, err = check()
+    assert (status, err) == (0, "")
+    name, count, passed, not_plain, turned_down, _ = out.splitlines()[1].split()
+    assert (name, count, turned_down) == ("twice", passed, "0")
+    assert int(not_plain) * 2 >= int(count) >= 8
+    assert out.splitlines()[-1] == f"{count} of {count} cases passed on cpu"
+
+
+def test_a_wrong_reference_is_a_fault_with_the_case(check):
+    status, out, _ = check(declaration=DECLARATION.replace("2 * x", "3 * x"))
+    assert status == 1
+    assert "twice(x:" in out
+    assert "wrong, first at (0,)" in out
+    assert "more cases" in out
+
+
+def test_a_reference_that_fails_is_a_fault_too(check):
+    status, out, err = check(declaration=DECLARATION.replace("2 * x", "x @ 1"))
+    assert status == 1
+    assert "expression 'x @ 1', column 1: matmul" in out
+    assert err == ""
+
+
+def test_compile_errors_point_at_the_template(check):
+    status, out, _ = check("--arch", "sm_80", "--compile-only",
+                           template=TEMPLATE.replace("2.0f", "two"))  # fmt: skip
+    assert status == 1
+    assert "twice.cu.j2:4:" in out
+    assert 'identifier "two" is undefined' in out
+    assert "0 of 1 compiled, 0 turned down, 1 faulty" in out
+    assert "cases" not in out
+
+
+def test_the_run_shows_compile_errors_too(check):
+    status, out, _ = check(template=TEMPLATE.replace("2.0f", "two"))
+    assert status == 1
+    assert "twice.cu.j2:4" in out
+
+
+def test_out_of_bounds_beside_a_view_is_seen(check):
+    status, out, _ = check(template=TEMPLATE.replace("y[i *", "y[1] = y[i *"))
+    assert status == 1
+    assert "wrong" in out or "memory beside the output was written" in out
+
+
+def test_archs_that_a_kernel_does_not_admit_are_told(check):
+    text = DECLARATION + '    requires: ["cc >= 8.0"]\n'
+    status, out, _ = check("--arch", "sm_75,sm_80,sm_90,sm_120", "--compile-only", declaration=text)
+    assert status == 0
+    assert out.splitlines()[1].split(None, 1)[1].split("  ")[0] == "-"
+    assert "twice for sm_75: turned down" in out
+    assert "cc >= 8.0, got cc = 7.5" in out
+    assert "3 of 4 compiled, 1 turned down, 0 faulty" in out
+
+
+def test_full_runs_more_cases(check, monkeypatch):
+    monkeypatch.setattr(cases, "FULL", 20)
+    quick, full = (int(check(*args)[1].splitlines()[1].split()[1]) for args in ((), ("--full",)))
+    assert full > quick
+
+
+def test_a_file_that_is_registered_already_is_checked_again(check, monkeypatch, tmp_path):
+    assert check()[0] == 0
+    monkeypatch.setenv("GE2RT_REGISTRY", "mine.yaml")
+    ge2rt.clear_caches()
+    assert check()[0] == 0
+
+
+@pytest.mark.parametrize(("emit", "magic"), [("ptx", b"//\n// Generated"), ("cubin", b"\x7fELF")])
+def test_build_writes_what_nvrtc_gives(monkeypatch, capsys, tmp_path, emit, magic):
+    args = ["build", "softmax", "f32[4,100]", "--emit", emit, "-o", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["ge2rt", *args, "--arch", "sm_80,sm_90"])
+    with pytest.raises(SystemExit) as status:
+        entry.main()
+    assert not status.value.code
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"softmax.sm_80.{emit}", f"softmax.sm_90.{emit}"]
+    assert all(path.read_bytes().startswith(magic) for path in tmp_path.iterdir())
+    assert capsys.readouterr().out.count(" bytes\n") == 2
+
+
+def test_doctor_finds_a_working_machine(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["ge2rt", "doctor"])
+    with pytest.raises(SystemExit) as status:
+        entry.main()
+    out = capsys.readouterr().out
+    assert not status.value.code, out
+    assert "the copy kernel runs on the cpu device" in out
+    assert "a small kernel compiles to a cubin" in out
+
+
+def test_cache_explain_tells_hit_and_miss(monkeypatch, capsys):
+    def explain(*args):
+        monkeypatch.setattr(sys, "argv", ["ge2rt", "cache", "explain", *args])
+        with pytest.raises(SystemExit) as status:
+            entry.main()
+        assert not status.value.code
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(sys, "argv", ["ge2rt", "build", "rmsnorm", "f32[3,52]", "--emit", "ptx",
+                                      "-o", "-", "--arch", "sm_86"])  # fmt: skip
+    with pytest.raises(SystemExit):
+        entry.main()
+    capsys.readouterr()
+    assert explain("rmsnorm", "f32[3,52]", "--arch", "sm_86") == "this call is in the cache\n"
+    other = explain("rmsnorm", "f32[3,52]", "--arch", "sm_89")
+    assert other.splitlines()[0] == "not in the cache; the nearest entry differs in"
+    assert "arch: 'sm_86' there, 'sm_89' here" in other

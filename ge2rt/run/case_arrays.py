@@ -150,17 +150,18 @@ def _lay(layout: str, shape: tuple[int, ...], dtype: DType, values: Array | None
 
 
 def _view(layout: str, whole: Array, shape: tuple[int, ...]) -> Array:
+    view = whole
     if layout == "sliced" and shape:
-        return whole[..., 1 : 1 + 2 * shape[-1] : 2] if shape[-1] else whole[..., :0]
-    if layout == "offset":
-        shifted: Array = whole[1:].reshape(shape)
-        return shifted
-    if layout == "broadcast" and shape:
-        return np.broadcast_to(whole, shape)
-    if layout == "transposed":
-        return whole.transpose()
-    mirrored: Array = whole[..., ::-1] if layout == "negative" and shape else whole
-    return mirrored
+        view = whole[..., 1 : 1 + 2 * shape[-1] : 2] if shape[-1] else whole[..., :0]
+    elif layout == "offset":
+        view = whole[1:].reshape(shape)
+    elif layout == "broadcast" and shape:
+        view = np.broadcast_to(whole, shape)
+    elif layout == "transposed":
+        view = whole.transpose()
+    elif layout == "negative" and shape:
+        view = whole[..., ::-1]
+    return view
 
 
 def _describe(case: Case, spec: Any, laid: Laid) -> BufferDesc:

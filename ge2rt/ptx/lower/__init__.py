@@ -62,7 +62,9 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     flow, kinds = _analysed(function, flow, geometry, place)
     plan = regions.plan(flow, kinds, place, geometry.partial)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
-    code = Code(Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers)
+    code = Code(
+        Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers
+    )
     schedule = Schedule(code, plan, symbol, options.seed)
     body = schedule.write()
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", ""])

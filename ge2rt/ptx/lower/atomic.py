@@ -5,11 +5,12 @@ from __future__ import annotations
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Instr
 from ge2rt.ptx.emit import BITS, Value
-from ge2rt.ptx.lower.memory import Where, full_lanes, space_of, where
+from ge2rt.ptx.lower.address import Where, full_lanes, where
+from ge2rt.ptx.lower.memory import space_of
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import TYPES, cast, types_of
 
-_OPS = frozenset("add min max and or xor exch cas inc dec".split())
+_OPS = frozenset(["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
 _PLAIN_OPS = {"exch": "xchg", "and": "and", "or": "or", "xor": "xor", "inc": "uinc_wrap",
               "dec": "udec_wrap"}  # fmt: skip
 _REDUCE = {"add": "add", "and": "and", "or": "or", "xor": "xor", "umin": "umin", "umax": "umax",

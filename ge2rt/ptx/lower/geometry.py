@@ -233,6 +233,5 @@ _ROWS: dict[str, _Row] = {
         lambda g, a: UNIFORM,
         lambda g, e, a, h: e.binary("add", h.dynamic_shared, _const(str(h.static_shared)))),
 }  # fmt: skip
-BLOCK_WIDE = frozenset("ntid ctaid nctaid nwarpid smid nsmid gridid dynamic_smem_size "
-                       "total_smem_size".split())  # fmt: skip
+BLOCK_WIDE = frozenset(["ntid", "ctaid", "nctaid", "nwarpid", "smid", "nsmid", "gridid", "dynamic_smem_size", "total_smem_size"])  # fmt: skip
 PLACE_ONLY = BLOCK_WIDE | {"tid", "laneid", "warpid"}

@@ -13,7 +13,9 @@ from ge2rt.ptx.emit import BITS
 from ge2rt.ptx.lanes import Lanes
 from ge2rt.ptx.lower.shape import written_names
 
-_WRITES = frozenset("st atom red cp call membar fence stmatrix bar barrier".split())
+_WRITES = frozenset(
+    ["st", "atom", "red", "cp", "call", "membar", "fence", "stmatrix", "bar", "barrier"]
+)
 _LIMIT = 8  # elements a lane
 _ORDERED = ("volatile", "relaxed", "acquire", "release")
 _Key = tuple[str, str, int, int]

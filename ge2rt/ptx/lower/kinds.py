@@ -17,8 +17,22 @@ from ge2rt.ptx.lower.places import Places
 from ge2rt.ptx.lower.shape import destinations, read_names, register_of, shape_of, written_names
 from ge2rt.ptx.lower.spread import Spread, spread
 
-_WARP = frozenset("shfl vote match activemask redux mma wmma elect movmatrix ldmatrix atom".split())
-_ADDRESS_STEPS = frozenset("add sub mov cvta mad shl mul".split())
+_WARP = frozenset(
+    [
+        "shfl",
+        "vote",
+        "match",
+        "activemask",
+        "redux",
+        "mma",
+        "wmma",
+        "elect",
+        "movmatrix",
+        "ldmatrix",
+        "atom",
+    ]
+)
+_ADDRESS_STEPS = frozenset(["add", "sub", "mov", "cvta", "mad", "shl", "mul"])
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,7 @@ class Analysis:
             return UNIFORM if operand.base is None else self.operand(operand.base)
         return UNIFORM
 
-    def result(self, instr: Instr) -> Lanes | None | str:
+    def result(self, instr: Instr) -> Lanes | str | None:
         """Lanes of the destinations, or ``"unknown"`` while a source has no definition yet."""
         given: list[Lanes | None] = []
         for operand in shape_of(instr).sources:

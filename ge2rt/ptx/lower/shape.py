@@ -8,8 +8,31 @@ from ge2rt.ptx.ast import Address, Instr, Not, Operand, Pair, Reg, Vector
 
 # Opcodes whose first operand is read, not written.
 NO_RESULT = frozenset(
-    "st red bar barrier bra brx ret exit trap prefetch prefetchu membar fence stmatrix cp nanosleep "
-    "griddepcontrol discard applypriority pmevent brkpt setmaxnreg bar_cluster".split()
+    [
+        "st",
+        "red",
+        "bar",
+        "barrier",
+        "bra",
+        "brx",
+        "ret",
+        "exit",
+        "trap",
+        "prefetch",
+        "prefetchu",
+        "membar",
+        "fence",
+        "stmatrix",
+        "cp",
+        "nanosleep",
+        "griddepcontrol",
+        "discard",
+        "applypriority",
+        "pmevent",
+        "brkpt",
+        "setmaxnreg",
+        "bar_cluster",
+    ]
 )
 BARRIER = frozenset(("bar", "barrier"))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Imm, Instr
 from ge2rt.ptx.emit import Value
-from ge2rt.ptx.lower.memory import Where, full_lanes, load, moved, store, where
+from ge2rt.ptx.lower.address import Where, full_lanes, moved, where
+from ge2rt.ptx.lower.loads import load
 from ge2rt.ptx.lower.shape import flatten
+from ge2rt.ptx.lower.stores import store
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import cast
 

@@ -83,9 +83,13 @@ class Ge2rtError(Exception):
 
     def about(self, **parts: Any) -> Ge2rtError:
         """The same error with parts filled in that its origin could not know (kernel, where...)."""
+        kept = vars(self.record)
+        return self.replaced(**{k: v for k, v in parts.items() if not kept.get(k)})
+
+    def replaced(self, **parts: Any) -> Ge2rtError:
+        """The same error with parts changed."""
         kept = {k: v for k, v in vars(self.record).items() if k not in ("code", "message")}
-        kept.update({k: v for k, v in parts.items() if not kept.get(k)})
-        return type(self)(self.record.message, **kept)
+        return type(self)(self.record.message, **{**kept, **parts})
 
 
 class InvalidArgumentError(Ge2rtError, ValueError):

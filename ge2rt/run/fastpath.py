@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ge2rt.device.api import NativeEntry
+from ge2rt.device.api import Launcher, NativeEntry
 from ge2rt.run.stub import separation
 from ge2rt.spec.model import Bound
 
@@ -26,7 +26,8 @@ class Target:
     pack: Callable[..., bytes]
     pointers: tuple[tuple[int, int], ...]  # (index into kernel.buffers, byte offset) an argument
     scalars: tuple[Any, ...]
-    launcher: Any  # a Launcher; one with a native entry also has fault(status), which raises
+    launcher: Launcher
+    fault: Callable[[int], int]  # raises what a native status other than 0 means
     native: NativeEntry | None
     aligned: bool
 
@@ -48,7 +49,7 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
         scope["context"] = target.native.context
         scope["native"] = _NATIVE(target.native.address)
         tests.append("stream == 0")
-        scope["fault"] = target.launcher.fault
+        scope["fault"] = target.fault
         launch = [
             f"status = native(context, {packed})",
             "if status == 0:",

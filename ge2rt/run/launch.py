@@ -64,6 +64,7 @@ def launch_kernel(
         stream: 0 or a stream handle (a ``cudaStream_t`` as int on cuda).
 
     Nothing is raised for bad input (unless ``GE2RT_RAISE=1``): see ``last_error()``.
+
     """
     try:
         return _entry(kernel_name, buffers, descs, stream)

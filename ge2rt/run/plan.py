@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
-from ge2rt.base.errors import Ge2rtError
+from ge2rt.base.errors import Ge2rtError, InternalError
 from ge2rt.base.shapes import size_of
 from ge2rt.build.compile import build
 from ge2rt.build.problem import make_problem
@@ -132,7 +132,7 @@ class Plan:
         try:
             variant.launcher(variant.pack(pointers), stream)
         except Ge2rtError as fault:
-            raise fault.about(kernel=self.kernel) from None
+            raise fault.replaced(kernel=self.kernel) from None
         if self.run == self._slow:
             self._quicken(variant, aligned)
         return 0
@@ -145,7 +145,7 @@ class Plan:
         if entry is not None and entry.estimate and fast != self._slow and (stub := get_stub()):
             prepared = prepare_record(self.bound, target, variant.packer, entry)
             if fits(prepared):
-                self.record = Record(prepared, variant.launcher.fault)
+                self.record = Record(prepared, target.fault)
                 fast = stub.function("plan", (self.record.address, fast, 0), b"plan")
         self.run = fast
 
@@ -159,13 +159,23 @@ class Plan:
 
     def _target(self, variant: Compiled, aligned: bool) -> Target:
         slots = variant.problem.args
-        native = getattr(variant.launcher, "native", None)
+        launcher: Any = variant.launcher
+        native = getattr(launcher, "native", None)
+
+        def fault(status: int) -> NoReturn:
+            try:
+                launcher.fault(status)
+            except Ge2rtError as raised:
+                raise raised.replaced(kernel=self.kernel) from None
+            raise InternalError(f"the device reports status {status} without a reason")
+
         offsets = any(slot.offset % _VECTOR_BYTES for slot in slots if slot.kind == "pointer")
         return Target(
             pack=variant.packer.pack,
             pointers=tuple((s.value, s.offset) for s in slots if s.kind == "pointer"),
             scalars=tuple(s.value for s in slots if s.kind == "scalar"),
-            launcher=variant.launcher,
+            launcher=launcher,
+            fault=fault,
             native=native,
             aligned=aligned and not offsets,
         )

@@ -70,7 +70,8 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes  # late: most programs never touch these types
 
         return np.dtype(getattr(ml_dtypes, name))
-    return np.dtype(name)
+    found: np.dtype[Any] = np.dtype(name)
+    return found
 
 
 def dtype_of(value: Any) -> DType:

@@ -93,3 +93,8 @@ def get(name: str) -> Any:
             f"environment variable {name} is malformed",
             expected=str(fault), got=repr(text), next_step=f"{name}: {switch.doc}",
         ) from None  # fmt: skip
+
+
+def given() -> set[str]:
+    """Names of all ``GE2RT_*`` variables that are set, known or not."""
+    return {name for name in os.environ if name.startswith("GE2RT_")}

@@ -122,7 +122,8 @@ def share_memory(a: BufferDesc, at_a: int, b: BufferDesc, at_b: int) -> bool:
     if low_a >= high_b or low_b >= high_a:
         return False
     try:
-        return np.shares_memory(_view(a, at_a), _view(b, at_b), max_work=_OVERLAP_WORK)
+        # NumPy's annotation knows the two special values only
+        return np.shares_memory(_view(a, at_a), _view(b, at_b), max_work=_OVERLAP_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

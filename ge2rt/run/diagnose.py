@@ -123,7 +123,7 @@ def _cache() -> Finding:
 
 
 def _switches() -> Finding:
-    given = {name for name in os.environ if name.startswith("GE2RT_")}
+    given = switches.given()
     unknown = sorted(given - set(switches.TABLE))
     try:
         shown = ", ".join(f"{n}={switches.get(n)}" for n in sorted(given - set(unknown)))

@@ -40,7 +40,7 @@ def _llvm() -> Any:
 
 @cache
 def host() -> Target:
-    """This machine."""
+    """The machine that this process runs on."""
     llvm = _llvm()
     return Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 

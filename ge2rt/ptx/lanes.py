@@ -1,11 +1,12 @@
 """What is known at compile time about a register's values over the lanes of a warp.
 
-A :class:`Lanes` says that lane l holds ``lane 0's value + offsets[l]`` modulo 2**bits: one scalar (lane
-0's value) is computed at run time for the whole warp. No offsets: all lanes hold the same value
-("uniform"). A register of which this cannot be said has ``VARYING`` (None) and lives in a vector.
+A :class:`Lanes` says that lane l holds ``lane 0's value + offsets[l]`` modulo 2**bits: one scalar
+(lane 0's value) is computed at run time for the whole warp. No offsets: all lanes hold the same
+value ("uniform"). A register of which this cannot be said has ``VARYING`` (None) and lives in a
+vector.
 
-Because the scalar is always lane 0's value, the code for an affine result is the same instruction on
-the scalars of its sources; only the offsets are worked out here.
+Because the scalar is always lane 0's value, the code for an affine result is the same instruction
+on the scalars of its sources; only the offsets are worked out here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random PTX with wild control flow that always ends: loops, breaks, jumps, registers live around."""
+"""Random PTX with wild control flow that always ends: loops, breaks, jumps, long lives."""
 
 from __future__ import annotations
 
@@ -129,8 +129,9 @@ class Maker:
             self.lines.append(f"add.u32 {self._register()}, {self._register()}, {counter};")
         self._statements(depth + 1, [head, end, *exits[:2]])
         if counted:
-            self.lines += [f"add.u32 {counter}, {counter}, 1;",
-                           f"setp.lt.u32 %p4, {counter}, {self.random.randrange(1, 5)};"]  # fmt: skip
+            trips = self.random.randrange(1, 5)
+            self.lines.append(f"add.u32 {counter}, {counter}, 1;")
+            self.lines.append(f"setp.lt.u32 %p4, {counter}, {trips};")
         else:
             self.lines.append(self._compare("%p4"))
         self.lines += [f"@%p4 bra {head};", f"{end}:"]

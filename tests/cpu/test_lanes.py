@@ -146,7 +146,8 @@ def test_trusted_extension_counts_from_the_top_lane() -> None:
     instr = _instr("mul.wide.u32", 0, 4)
     assert transfer(instr, [below, constant(4)]) is None
     trusted = transfer(instr, [below, constant(4)], True)
-    assert trusted is not None and trusted.offsets[1] == 4
+    assert trusted is not None
+    assert trusted.offsets[1] == 4
     assert lanes.counts_from_top(instr, [below, constant(4)])
     assert not lanes.counts_from_top(instr, [AFFINE["index"], constant(4)])
 
@@ -154,5 +155,6 @@ def test_trusted_extension_counts_from_the_top_lane() -> None:
 def test_join_gives_up_what_differs() -> None:
     assert lanes.join(AFFINE["lane"], AFFINE["tile"], False) is None
     both = lanes.join(constant(4), constant(20), False)
-    assert both is not None and (both.known, both.residue, both.low, both.high) == (4, 4, 4, 20)
+    assert both is not None
+    assert (both.known, both.residue, both.low, both.high) == (4, 4, 4, 20)
     assert lanes.join(both, constant(36), True) == Lanes((), 4, 4)

@@ -280,7 +280,8 @@ def test_simple_kernels_have_neither_gathers_nor_frames() -> None:
     for entry in ("axpb", "tree", "early"):
         text, notes = _ir(entry)
         if entry != "early":
-            assert "gather" not in text and "scatter" not in text, entry
+            assert "gather" not in text, entry
+            assert "scatter" not in text, entry
             assert "mode plain" in notes[2]
     kernel = lower_to_ir(parse_module(_ptx()), "tree", LowerOptions(block=(256, 1, 1)))
     assert kernel.arena_bytes <= 2048  # only uniform and remade values cross its barriers
@@ -296,6 +297,60 @@ def test_what_is_missing_is_named_when_lowering() -> None:
     partial = _CLASH.replace("bar.sync 0;\nbra B", "bar.sync 1, 32;\nbra B")
     with pytest.raises(UnsupportedError, match="part of the block"):
         run(partial, "k", (1,), (64,), [np.zeros(4, "i4")])
+
+
+def test_the_width_is_chosen_where_none_is_asked_for() -> None:
+    chosen = lower_to_ir(parse_module(_ptx()), "axpb", LowerOptions(block=(64, 1, 1), lanes=0))
+    assert chosen.notes[0] == "width: 32 lanes"
+    source = (
+        "\n".join(f"ld.global.f32 %f{k}, [%rd2+{4 * k}];" for k in range(20))
+        + "\nL: "
+        + "\n".join(f"add.f32 %f{k}, %f{k}, %f{(k + 1) % 20};" for k in range(20))
+    )
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{"
+        ".reg .f32 %f<20>; .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .pred %p<2>;\n"
+        "mov.u32 %r2, 0; mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [a]; mul.wide.u32 %rd3, %r1, 80;"
+        f"add.u64 %rd2, %rd1, %rd3;\n{source}\nadd.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 4;\n"
+        "@%p1 bra L;\n"
+        + "\n".join(f"st.global.f32 [%rd2+{4 * k}], %f{k};" for k in range(20))
+        + "ret;\n}"
+    )
+    narrow = lower_to_ir(parse_module(text), "k", LowerOptions(block=(64, 1, 1), lanes=0))
+    assert narrow.notes[0] == "width: 16 lanes"
+    outs = []
+    for lanes in (0, 32, 1):
+        data = np.arange(64 * 20, dtype="f4") % 17
+        assert run(text, "k", (1,), (64,), [data], lanes) == 0
+        outs.append(data)
+    np.testing.assert_array_equal(outs[0], outs[2])
+    np.testing.assert_array_equal(outs[1], outs[2])
+
+
+def test_a_seed_changes_the_order_of_warps_only() -> None:
+    x, wanted, out = np.arange(512, dtype="i4"), np.zeros(2, "i4"), np.zeros(2, "i4")
+    load(_ptx(), "tree", (256,))((2,), [x, wanted], 1024)
+    for seed in range(3):
+        shuffled = load(_ptx(), "tree", (256,), seed=seed)
+        shuffled((2,), [x, out], 1024)
+        np.testing.assert_array_equal(out, wanted)
+    orders = set()
+    for seed in (None, 1, 2, 3):
+        ids = np.zeros(96, "i4")
+        load(_ptx(), "state", (96,), seed=seed)((1,), [ids])
+        orders.add(tuple(ids // 10))
+    assert len(orders) > 1
+
+
+def test_an_endless_wait_can_be_stopped_and_checks_are_refused() -> None:
+    text = _LOOP.replace(
+        "setp.ge.u32 %p1, %r2, %r1;",
+        "ld.param.u64 %rd1, [out]; ld.volatile.global.u32 %r5, [%rd1]; setp.ne.u32 %p1, %r5, 0;",
+    )
+    kernel = lower_to_ir(parse_module(text), "k", LowerOptions(block=(32, 1, 1)))
+    assert kernel.llvm_ir.count("load atomic i32, ptr %abort") > 1
+    with pytest.raises(UnsupportedError, match="checks"):
+        lower_to_ir(parse_module(text), "k", LowerOptions((32, 1, 1), checks=frozenset(["race"])))
 
 
 def test_the_image_holds_initial_values_at_aligned_places() -> None:

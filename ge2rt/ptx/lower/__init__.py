@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
+from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, UnsupportedError
 from ge2rt.ptx.ast import Function, Module
 from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
@@ -55,6 +55,11 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
     function = inlined(module, function)
+    if options.checks:
+        raise UnsupportedError(
+            f"checks ({', '.join(sorted(options.checks))}) are not there yet",
+            next_step="unset GE2RT_CHECK",
+        )
     flow = flows.build(function)
     width = options.lanes or preferred_width(function, flow)
     geometry = Geometry(options.block, width)

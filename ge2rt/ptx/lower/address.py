@@ -13,7 +13,7 @@ from ge2rt.ptx.lower.values import Scope, spread_lanes
 
 @dataclass(frozen=True)
 class Where:
-    """Addresses of the lanes: ``pointer`` is lane 0's, or a vector of pointers (offsets unknown)."""
+    """Addresses of the lanes: ``pointer`` is lane 0's, or all lanes' (offsets unknown)."""
 
     pointer: Value
     lanes: Lanes | None

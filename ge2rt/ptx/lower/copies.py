@@ -1,9 +1,9 @@
 """One region: its loop over the warps, and the fast and slow copies of its nodes.
 
-The fast copy runs with all lanes and knows no masks. Where a branch parts the lanes, their masks are
-left at both targets and the slow copy takes over at the earlier one: it walks over its nodes in order,
-passes those that no lane waits for, and jumps back at a loop's last node while lanes go round. At a
-join where all lanes are together again it returns to the fast copy.
+The fast copy runs with all lanes and knows no masks. Where a branch parts the lanes, their masks
+are left at both targets and the slow copy takes over at the earlier one: it walks over its nodes
+in order, passes those that no lane waits for, and jumps back at a loop's last node while lanes go
+round. At a join where all lanes are together again it returns to the fast copy.
 """
 
 from __future__ import annotations

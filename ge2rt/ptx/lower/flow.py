@@ -25,8 +25,9 @@ _EXIT = ""  # the label of the virtual node that all ends lead to
 class Node:
     """A straight piece of code and how it ends.
 
-    ``kind``: ``goto`` (one target), ``branch`` (targets: guard of ``control`` holds, does not hold),
-    ``switch`` (targets by index), ``barrier`` (``control`` is the barrier, one target) or ``exit``.
+    ``kind``: ``goto`` (one target), ``branch`` (targets: the guard of ``control`` holds, does not
+    hold), ``switch`` (targets by index), ``barrier`` (``control`` is the barrier, one target) or
+    ``exit``.
     """
 
     label: str

@@ -190,8 +190,7 @@ def _lane_mask(kind: str) -> _Row:
         if kind == "le":
             return e.binary("or", below, one)
         upto = e.binary("or", below, one)
-        rest = e.binary("xor", below if kind == "ge" else upto, _const("-1"))
-        return rest
+        return e.binary("xor", below if kind == "ge" else upto, _const("-1"))
 
     return _Row(lambda g, a: None if g.width > 1 else UNIFORM, value)
 
@@ -233,5 +232,8 @@ _ROWS: dict[str, _Row] = {
         lambda g, a: UNIFORM,
         lambda g, e, a, h: e.binary("add", h.dynamic_shared, _const(str(h.static_shared)))),
 }  # fmt: skip
-BLOCK_WIDE = frozenset(["ntid", "ctaid", "nctaid", "nwarpid", "smid", "nsmid", "gridid", "dynamic_smem_size", "total_smem_size"])  # fmt: skip
+BLOCK_WIDE = frozenset((
+    "ntid", "ctaid", "nctaid", "nwarpid", "smid", "nsmid", "gridid", "dynamic_smem_size",
+    "total_smem_size",
+))  # fmt: skip
 PLACE_ONLY = BLOCK_WIDE | {"tid", "laneid", "warpid"}

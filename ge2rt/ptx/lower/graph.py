@@ -1,7 +1,8 @@
 """Order and shape of a control-flow graph of ints: loops, post-dominators, reach. Sets are ints.
 
-The order is a topological one in which every loop stands in one piece, whatever its nesting, so that
-a walk over the blocks in this order gathers all lanes of an iteration at the loop's last block.
+The order is a topological one in which every loop stands in one piece, whatever its nesting, so
+that a walk over the blocks in this order gathers all lanes of an iteration at the loop's last
+block.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ contiguous stretch of memory: loaded at once and taken apart by shuffles.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from ge2rt.ptx.ast import Address, Instr, Reg
@@ -26,7 +27,8 @@ def groups(
 ) -> dict[int, tuple[int, ...]]:
     """For each member its whole group, as positions in address order.
 
-    A group of loads has no write to memory between its members, one of stores no other access at all.
+    A group of loads has no write to memory between its members, one of stores
+    no other access at all.
     """
     found: dict[_Key, list[tuple[int, int]]] = {}
     strides: dict[_Key, tuple[int, int]] = {}
@@ -84,7 +86,7 @@ def _stride(lanes: Lanes | None, size: int) -> tuple[int, int] | None:
     starts = sorted(set(lanes.offsets))
     if len(starts) <= few(len(lanes.offsets)):
         return None
-    step = min(b - a for a, b in zip(starts, starts[1:], strict=False))
+    step = min(b - a for a, b in itertools.pairwise(starts))
     count = step // size
     if step % size or not 2 <= count <= _LIMIT or count & (count - 1):
         return None

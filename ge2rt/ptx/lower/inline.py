@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -259,7 +260,7 @@ def _symbols(instr: Instr) -> Iterator[str]:
 
 def _overlap(chunks: set[tuple[int, int]]) -> bool:
     ordered = sorted(chunks)
-    return any(a + size > b for (a, size), (b, _) in zip(ordered, ordered[1:], strict=False))
+    return any(a + size > b for (a, size), (b, _) in itertools.pairwise(ordered))
 
 
 def _register(name: str, offset: int) -> str:

@@ -1,8 +1,9 @@
 """The lane analysis of a function: a kind for every register, and what follows from it.
 
-A fixpoint over all definitions of each register (:mod:`ge2rt.ptx.lanes`), together with the branches
-on which lanes part and the blends they ask for (:mod:`ge2rt.ptx.lower.spread`): a register that needs
-a blend is varying, which may part more branches, and so on until nothing changes.
+A fixpoint over all definitions of each register (:mod:`ge2rt.ptx.lanes`), together with the
+branches on which lanes part and the blends they ask for (:mod:`ge2rt.ptx.lower.spread`): a
+register that needs a blend is varying, which may part more branches, and so on until nothing
+changes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ADDRESS_STEPS = frozenset(["add", "sub", "mov", "cvta", "mad", "shl", "mul"])
 
 @dataclass(frozen=True)
 class Kinds:
-    """``lanes[name]`` is None for a varying register; ``divergent`` are the nodes that part lanes."""
+    """``lanes[name]`` is None for a varying register; ``divergent``: nodes that part lanes."""
 
     lanes: dict[str, Lanes | None]
     divergent: frozenset[int]

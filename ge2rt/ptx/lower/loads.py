@@ -25,7 +25,7 @@ MAX_RUNS = 8
 def load(
     scope: Scope, place: Where, type: str, count: int, active: Value | None, suffix: str = ""
 ) -> list[Value]:
-    """``count`` consecutive elements a lane; ``active`` None means all lanes. Scalars if uniform."""
+    """``count`` consecutive elements a lane; ``active`` None: all lanes. Scalars if uniform."""
     width = scope.code.width
     offsets = place.offsets(width)
     size = BITS[type] // 8
@@ -124,7 +124,7 @@ def _in_records(offsets: Sequence[int], step: int, lanes: int) -> bool:
 def _load_pattern(
     scope: Scope, base: Value, type: str, count: int, offsets: Sequence[int], suffix: str
 ) -> list[Value] | None:
-    """Repeated, permuted or gapped lanes: few wide loads and shuffles. None where that is no gain."""
+    """Repeated, permuted or gapped lanes: few wide loads and shuffles. None: no gain."""
     size = BITS[type] // 8
     starts = sorted(set(offsets))
     if any((o - starts[0]) % size for o in starts):

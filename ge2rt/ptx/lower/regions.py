@@ -1,9 +1,9 @@
 """Block phases: the graph cut at barriers, and where registers wait while other warps run.
 
-A region is what can be reached from the entry or from behind a barrier without crossing a barrier; it
-becomes one loop over the warps of the block. Modes: ``plain`` (every branch that decides on a barrier
-is the same for the whole block), ``lockstep`` (lanes or warps may leave for good, those that stay meet
-at the same barriers) and ``set`` (warps may wait at different barriers).
+A region is what can be reached from the entry or from behind a barrier without crossing a barrier;
+it becomes one loop over the warps of the block. Modes: ``plain`` (every branch that decides on a
+barrier is the same for the whole block), ``lockstep`` (lanes or warps may leave for good, those
+that stay meet at the same barriers) and ``set`` (warps may wait at different barriers).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which writes must be blended with the old value, given the branches on which lanes part.
 
-One storage serves a register for all lanes of a warp. While the lanes of a mask execute node X, other
-lanes wait at nodes P, always later in the walking order. A write in X does harm if the register is
-live at such a P: it must then keep the waiting lanes' values (a blend), and a scalar will not do.
-Where no write does harm, each active lane finds in the storage what it wrote last itself, so even a
-scalar is right. Lanes can wait in three ways:
+One storage serves a register for all lanes of a warp. While the lanes of a mask execute node X,
+other lanes wait at nodes P, always later in the walking order. A write in X does harm if the
+register is live at such a P: it must then keep the waiting lanes' values (a blend), and a scalar
+will not do. Where no write does harm, each active lane finds in the storage what it wrote last
+itself, so even a scalar is right. Lanes can wait in three ways:
 
 1. a branch parted them: X lies on a path from one successor, P on a path from another one (paths
    without the back edges of loops around the branch, up to its join);

@@ -1,9 +1,10 @@
 """Live ranges of a register apart, so that a scalar one does not suffer from a varying one.
 
-NVRTC uses one register for ``tid`` and for the loop counter that starts at it. :func:`split` gives each
-definition its own name (static single assignment, Braun et al. 2013, with a copy at the end of each
-predecessor in place of a phi); after a first analysis :func:`merge` takes back the copies between names
-of one kind. The names of one register never live at once, hence any of them may be merged.
+NVRTC uses one register for ``tid`` and for the loop counter that starts at it. :func:`split` gives
+each definition its own name (static single assignment, Braun et al. 2013, with a copy at the end
+of each predecessor in place of a phi); after a first analysis :func:`merge` takes back the copies
+between names of one kind. The names of one register never live at once, hence any of them may be
+merged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``cp.async``, ``ldmatrix`` and ``stmatrix``: tiles between global memory, shared memory, registers."""
+"""``cp.async``, ``ldmatrix`` and ``stmatrix``: tiles between memories and registers."""
 
 from __future__ import annotations
 

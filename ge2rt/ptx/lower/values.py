@@ -1,7 +1,7 @@
 """Registers in the native code: storage, operands in, results out.
 
-A register is an alloca (scalar, or a vector where it is varying); LLVM promotes them. Within one node
-values are passed on directly, and only what lives on is stored.
+A register is an alloca (scalar, or a vector where it is varying); LLVM promotes them. Within one
+node values are passed on directly, and only what lives on is stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ge2rt.ptx.lower.ssa import origin
 from ge2rt.ptx.rules.operands import cast
 
 _STORAGE = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64", "b128": "i128",
-            "f32": "float", "f64": "double", "f16": "i16", "bf16": "i16", "f16x2": "i32"}  # fmt: skip
+            "f32": "float", "f64": "double", "f16": "i16", "bf16": "i16",
+            "f16x2": "i32"}  # fmt: skip
 
 
 def storage_type(declared: str) -> str:
@@ -263,7 +264,7 @@ def _double_bits(number: float, bits: int) -> int:
 
 
 def fit(e: Emitter, instr: Instr, value: Value, type: str) -> Value:
-    """A result in a register's storage type (narrower integers extend by the instruction's sign)."""
+    """A result in a register's storage type (narrow integers extend by the instruction's sign)."""
     if value.type == type:
         return value
     if value.type.startswith("i") and type.startswith("i") and BITS[value.type] < BITS[type]:

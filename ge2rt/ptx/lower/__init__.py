@@ -9,6 +9,7 @@ from ge2rt.ptx.ast import Function, Module
 from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
 from ge2rt.ptx.lower import regions, ssa
+from ge2rt.ptx.lower.ahead import block_steps
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
@@ -70,6 +71,8 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     code = Code(
         Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers
     )
+    if len(plan.regions) > 1:
+        code.steps = block_steps(flow)
     schedule = Schedule(code, plan, symbol, options.seed)
     body = schedule.write()
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", ""])

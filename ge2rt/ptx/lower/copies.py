@@ -337,7 +337,8 @@ class RegionWriter:
     def _fast(self, at: int) -> None:
         e, node = self.e, self.flow.nodes[at]
         e.label(f"{self.tag}.f{at}")
-        scope = Scope(self.code, self.here)
+        phased = len(self.plan.regions) > 1 and self.region.index == 0
+        scope = Scope(self.code, self.here, ahead=phased)
         lower_node(scope, node.instrs)
         if node.kind == "barrier":
             self._arrive(scope, at, None)

@@ -6,6 +6,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Instr, Reg, Symbol
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.address import where
+from ge2rt.ptx.lower.ahead import prefetch
 from ge2rt.ptx.lower.loads import load
 from ge2rt.ptx.lower.stores import store
 from ge2rt.ptx.lower.values import Scope
@@ -68,7 +69,12 @@ def lower_load(scope: Scope, instr: Instr) -> list[Value]:
             together = load(scope, place, type, len(group), scope.active(instr), suffix)
             scope.waiting.update(zip(group, together, strict=True))
         return [_extend(scope, instr, scope.waiting[scope.at])]
-    values = load(scope, where(scope, address, space), type, count, scope.active(instr), suffix)
+    place = where(scope, address, space)
+    values = load(scope, place, type, count, scope.active(instr), suffix)
+    if scope.ahead and space == "global" and isinstance(address.base, Reg):
+        step = scope.code.steps.get(address.base.name)
+        if step:
+            prefetch(scope, place, type, count, step)
     if ordered:
         forget(scope)
     return [_extend(scope, instr, v) for v in values]

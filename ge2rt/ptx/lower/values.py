@@ -7,7 +7,7 @@ node values are passed on directly, and only what lives on is stored.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ge2rt.base.errors import UnsupportedError
@@ -49,6 +49,9 @@ class Code:
     allocas: dict[str, str] = field(default_factory=dict)  # LLVM name -> type
     prologue: list[str] = field(default_factory=list)
     params: dict[tuple[int, str], Value] = field(default_factory=dict)
+    steps: Mapping[str, int | None] = field(
+        default_factory=dict
+    )  # see ``ahead``; empty: no prefetch
     counts: dict[str, int] = field(default_factory=dict)  # for notes: forms of memory access
 
     @property
@@ -102,6 +105,7 @@ class Scope:
     scalars: dict[str, Value] = field(default_factory=dict)
     vectors: dict[str, Value] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
+    ahead: bool = False  # whether loads are worth a prefetch for the next block
     at: int = 0  # position of the instruction in its node
     groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
     waiting: dict[int, Value] = field(default_factory=dict)  # members' values, by position

@@ -42,7 +42,7 @@ extern "C" __global__ void {{ kernel }}({{ params }}) {
 }
 """
 
-BROKEN_TEMPLATE = "extern \"C\" __global__ void {{ kernel }}({{ params }}) { y[0] = no_such_name; }\n"
+BROKEN_TEMPLATE = 'extern "C" __global__ void {{ kernel }}({{ params }}) { y[0] = no_such_name; }\n'
 
 
 class Smoke:
@@ -116,7 +116,9 @@ def gemm(smoke: Smoke, name: str, dtype: type, bound: float) -> None:
     smoke.device.synchronize()
     exact = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
     error = float(np.abs(smoke.download(pointers[-1], d) - exact).max() / np.abs(exact).max())
-    smoke.check(f"{name} {m}x{n}x{k}", code == 0 and error < bound, f"code {code}, error {error:.1e}")
+    smoke.check(
+        f"{name} {m}x{n}x{k}", code == 0 and error < bound, f"code {code}, error {error:.1e}"
+    )
 
 
 def user_kernel(smoke: Smoke, folder: Path) -> None:

@@ -49,14 +49,20 @@ def run_case(case: Case, device: Device) -> Outcome:
         turned_down = match(case.kernel, arrays.descs, case.attrs, device.props)
         if isinstance(turned_down, Refusal):
             return Outcome(case, (), time.perf_counter() - start, explain(turned_down))
-        plan = plan_for(case.kernel.name, arrays.descs, case.attrs, device)
-        if device.accepts("cpu"):
-            plan.launch(arrays.pointers)
-        else:
-            _run_away(arrays, device, plan)
+        execute(arrays, device)
     except Ge2rtError as fault:
         return Outcome(case, (str(fault),), time.perf_counter() - start)
     return Outcome(case, tuple(arrays.faults()), time.perf_counter() - start)
+
+
+def execute(arrays: CaseArrays, device: Device) -> None:
+    """Run the kernel of a case on its arrays; what is in host memory stays there."""
+    case = arrays.case
+    plan = plan_for(case.kernel.name, arrays.descs, case.attrs, device)
+    if device.accepts("cpu"):
+        plan.launch(arrays.pointers)
+    else:
+        _run_away(arrays, device, plan)
 
 
 def check_kernel(kernel: KernelSpec, device: Device, *, full: bool = False) -> Iterator[Outcome]:

@@ -288,6 +288,14 @@ def test_simple_kernels_have_neither_gathers_nor_frames() -> None:
     assert "mode lockstep" in _ir("early")[1][2]
 
 
+def test_phased_kernels_fetch_for_the_next_block() -> None:
+    text, _ = _ir("tree")
+    ahead = [line for line in text.splitlines() if "call void @llvm.prefetch" in line]
+    assert len(ahead) == 2  # 32 lanes of 4 bytes: two lines of 64
+    assert "i64 1024" in text  # 256 threads of 4 bytes further on
+    assert "prefetch" not in _ir("axpb")[0]
+
+
 def test_what_is_missing_is_named_when_lowering() -> None:
     text = _CLASH.replace("bra B;", "tex.2d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [x, {%r1, %r2}];")
     with pytest.raises((UnsupportedError, InvalidArgumentError), match=r"tex\.2d"):

@@ -1,7 +1,8 @@
 """Prefetching for the next block: how far an address moves when ``ctaid.x`` grows by one.
 
-A block with phases leaves memory idle while it reduces; what its first phase reads is fetched into
-the second-level cache one block ahead. Kernels without barriers walk memory in order and gain nothing.
+A block with phases leaves memory idle while it reduces; what its first phase reads is fetched
+into the second-level cache one block ahead. Kernels without barriers walk memory in order and gain
+nothing.
 """
 
 from __future__ import annotations

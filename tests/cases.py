@@ -19,6 +19,9 @@ GEMM, TC = "gemm_bias_act_f32", "gemm_bias_act_tc_f16"
 HALF, WIDE = {"TB": "f16", "TD": "f16"}, {"TB": "f32", "TD": "f32"}
 TRAPS: tuple[Row, ...] = (
     ("copy", ((2, 2),), {"T": "f32"}, {}, "transposed -"),
+    ("copy", ((100, 70),), {"T": "f16"}, {}, "transposed -"),
+    ("copy", ((3, 64, 128),), {"T": "u8"}, {}, "- transposed"),
+    ("copy", ((40, 5, 33),), {"T": "f64"}, {}, "transposed -"),
     ("copy", ((2, 5),), {"T": "i64"}, {}, "sliced -"),
     ("copy", ((1, 77),), {"T": "bf16"}, {}, "transposed transposed"),
     ("copy", ((70000,),), {"T": "u8"}, {}, "offset -"),

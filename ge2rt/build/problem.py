@@ -87,6 +87,7 @@ def _assemble(
         names[f"{name}_size"] = space.size
         names[f"{name}_rank"] = len(space.shape)
         names[f"{name}_shape"] = space.shape
+        names[f"{name}_strides"] = space.strides
         names[f"{name}_vec"] = space_vector(space, bound, aligned)
     if complete and tunables is not None:
         chosen = dict(tunables)

@@ -25,7 +25,7 @@ from ge2rt.spec.suggest import did_you_mean, listing
 Found = tuple[Path, str, bool]  # path, message, whether the key is meant
 
 DEVICE_NAMES = frozenset({"cc", "kind", "tensor_cores"})
-SPACE_FACTS = ("size", "rank", "shape", "vec")
+SPACE_FACTS = ("size", "rank", "shape", "strides", "vec")
 _NAMING = ("inputs", "outputs", "types", "attrs", "let", "iterate", "tunables")
 
 

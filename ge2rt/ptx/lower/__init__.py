@@ -72,7 +72,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers
     )
     if len(plan.regions) > 1:
-        code.steps = block_steps(flow)
+        code.steps = block_steps(flow, kinds, geometry)
     schedule = Schedule(code, plan, symbol, options.seed)
     body = schedule.write()
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", ""])

@@ -65,7 +65,7 @@ _ROWS = (
     Switch("GE2RT_RAISE", _flag, False, "launch_kernel raises instead of returning a code"),
     Switch("GE2RT_CPU_ARCH", str, "sm_80", "compute capability the cpu device presents"),
     Switch("GE2RT_THREADS", _count, None, "threads of the cpu device (default: usable cores)"),
-    Switch("GE2RT_LANES", _width, None, "vector width of the cpu device: 32, 16, ... or 1"),
+    Switch("GE2RT_LANES", _width, None, "vector width of the cpu device: 32, 16, ... or 1 (default: by kernel)"),
     Switch("GE2RT_CPU_FEATURES", str, "", "host CPU features: native when empty, or e.g. avx2"),
     Switch("GE2RT_CHECK", _names, frozenset(), "checks on the cpu device: memory,race,init,sync"),
     Switch("GE2RT_CACHE_DIR", str, "", "folder of the compile cache"),

@@ -161,7 +161,7 @@ def lower_options(block: Dim3) -> LowerOptions:
     """What the switches ask for, for one block shape."""
     host = objects.host_target()
     return LowerOptions(
-        block=block, lanes=switches.get("GE2RT_LANES") or 32, cpu=host.cpu, features=host.features,
+        block=block, lanes=switches.get("GE2RT_LANES") or 0, cpu=host.cpu, features=host.features,
         checks=switches.get("GE2RT_CHECK"),
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_KEPT = "GE2RT_TEST_CACHE"  # a folder that outlives the session, for quick repeated runs by hand
+_KEPT = "TEST_CACHE"  # a folder that outlives the session, for quick repeated runs by hand
 _PASSED_ON = ("GE2RT_CPU_FEATURES", "GE2RT_THREADS", "GE2RT_LANES", "GE2RT_NO_STUB")
 
 
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Drop switches of the user's, but those under which a whole run is wanted (AVX2 code...)."""
     for name in list(os.environ):
-        if name.startswith("GE2RT_") and name not in (*_PASSED_ON, _KEPT):
+        if name.startswith("GE2RT_") and name not in _PASSED_ON:
             del os.environ[name]
 
 

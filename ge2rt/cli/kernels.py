@@ -16,7 +16,8 @@ from ge2rt.run.select import choose
 from ge2rt.spec.model import AttrSpec, BufferSpec, KernelSpec
 from ge2rt.spec.registry import default_registry
 
-_WIDE = 110  # columns from which a kernel's description fits beside its name
+# terminal width from which so many columns of the listing fit
+_COLUMNS = ((110, 5), (66, 4), (0, 2))
 
 
 @click.command()
@@ -35,17 +36,16 @@ def kernels(name: str | None, op: bool) -> None:
             shown.add_row(op_type, ", ".join(f"{spec.name} ({spec.score})" for spec in listed))
     else:
         specs = [registry.get(each) for each in registry.names()]
-        shown = _listing(sorted(specs, key=lambda s: (s.op, -s.score)), console().width >= _WIDE)
+        shown = _listing(sorted(specs, key=lambda s: (s.op, -s.score)), console().width)
     console().print(shown)
 
 
-def _listing(specs: list[KernelSpec], about: bool) -> Table:
-    shown = table(*("kernel", "op type", "score", "call", "about")[: 5 if about else 4],
-                  right=("score",))  # fmt: skip
+def _listing(specs: list[KernelSpec], width: int) -> Table:
+    fit = next(count for least, count in _COLUMNS if width >= least)
+    shown = table(*("kernel", "op type", "score", "call", "about")[:fit], right=("score",))
     for spec in specs:
         call = f"{_brief(spec.inputs)} -> {_brief(spec.outputs)}"
-        row = (spec.name, spec.op, str(spec.score), call, escape(spec.doc))
-        shown.add_row(*row[: 5 if about else 4])
+        shown.add_row(*(spec.name, spec.op, str(spec.score), call, escape(spec.doc))[:fit])
     return shown
 
 

@@ -40,17 +40,17 @@ class OtherDevice(CpuDevice):
 
 
 @pytest.mark.parametrize("kernel", ["copy", "gemm_bias_act_f32"])
-def test_cases_run_on_both_devices_and_agree(scripts, kernel, monkeypatch):
-    monkeypatch.setattr(cases, "QUICK", 3)
+def test_cases_run_on_both_devices_and_agree(scripts, kernel):
     spec = default_registry().get(kernel)
-    found = [scripts[0].compare(c, OtherDevice(), get_device("cpu")) for c in cases.cases_for(spec)]
+    found = [
+        scripts[0].compare(c, OtherDevice(), get_device("cpu")) for c in cases.cases_for(spec)[:4]
+    ]
     assert [c for c in found if c.faults or c.turned_down] == []
     assert all(c.equal for c in found)
 
 
 def test_a_difference_between_the_devices_is_a_fault(scripts, monkeypatch):
     gpu_check = scripts[0]
-    monkeypatch.setattr(cases, "QUICK", 4)
     run = gpu_check.execute
 
     def worse(arrays, device):

@@ -58,7 +58,7 @@ def test_version(ge2rt_cli):
     assert ge2rt.__version__ in ge2rt_cli("--version")[1]
 
 
-@pytest.mark.parametrize("columns", ["80", "120", ""])
+@pytest.mark.parametrize("columns", ["40", "60", "80", "120", ""])
 def test_names_are_never_cut(ge2rt_cli, columns):
     status, out, _ = ge2rt_cli("kernels", columns=columns)
     assert status == 0

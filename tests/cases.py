@@ -62,7 +62,8 @@ TRAPS: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def _dense(shape: tuple[int, ...], dtype: str) -> BufferDesc:
+def dense(shape: tuple[int, ...], dtype: str) -> BufferDesc:
+    """A row-major descriptor."""
     return BufferDesc(shape, DTYPES[dtype], canonical_strides(shape, contiguous_strides(shape)))
 
 
@@ -70,7 +71,7 @@ def trap(row: Row, seed: int = 0) -> Case:
     """The case of one row."""
     name, shapes, types, attrs, layouts = row
     kernel = default_registry().get(name)
-    inputs = [None if s is None else _dense(s, types.get(b.dtype, b.dtype))
+    inputs = [None if s is None else dense(s, types.get(b.dtype, b.dtype))
               for s, b in zip(shapes, kernel.inputs, strict=True)]  # fmt: skip
     outputs = infer_outputs(kernel, inputs, attrs)
     pairs = list(zip(kernel.buffers, [*inputs, *outputs], strict=True))

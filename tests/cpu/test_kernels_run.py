@@ -11,7 +11,7 @@ from cases import TRAPS, all_cases, trap
 from ge2rt.device.registry import get_device
 from ge2rt.run.check import run_case
 
-SLICE = 12  # cases a day; --full runs all of them
+SLICE = 8  # cases a day; --full runs all of them
 
 
 @pytest.fixture(scope="module")

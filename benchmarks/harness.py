@@ -61,22 +61,22 @@ def _time(action: Callable[[], Any], count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def faster(
-    name: str, times: dict[str, float], peer: str, bar: float, *, note: str = ""
-) -> Row:
+def faster(name: str, times: dict[str, float], peer: str, bar: float, *, note: str = "") -> Row:
     """A row whose value says how many times faster than the peer ours is."""
     others = {k: v for k, v in times.items() if k not in ("ge2rt", peer)}
     value = times[peer] / times["ge2rt"]
     return Row(name, times["ge2rt"], times[peer], peer, value, ">=", bar, note=note, others=others)
 
 
-def slower(
-    name: str, times: dict[str, float], peer: str, bar: float, *, note: str = ""
-) -> Row:
+def slower(name: str, times: dict[str, float], peer: str, bar: float, *, note: str = "") -> Row:
     """A row whose value says what multiple of the peer's time ours is."""
     others = {k: v for k, v in times.items() if k not in ("ge2rt", peer)}
     value = times["ge2rt"] / times[peer]
     return Row(name, times["ge2rt"], times[peer], peer, value, "<=", bar, note=note, others=others)
+
+
+def _usable_cpus() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def machine() -> dict[str, Any]:
@@ -86,7 +86,7 @@ def machine() -> dict[str, Any]:
     info: dict[str, Any] = {
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpus": _usable_cpus(),
         "cpu": platform.processor() or platform.machine(),
     }
     cpuinfo = Path("/proc/cpuinfo")

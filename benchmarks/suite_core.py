@@ -1,4 +1,4 @@
-"""The bars of the first whole: memory-bound and compute-bound kernels, call overhead, compile time."""
+"""Memory-bound and compute-bound kernels, call overhead, compile time."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def query_kernels() -> list[str]:
     return sorted(default_registry().names())
 
 
-def query_capability(op_type: str, in_descs: Descs = None, out_descs: Descs = None) -> dict[str, int]:
+def query_capability(
+    op_type: str, in_descs: Descs = None, out_descs: Descs = None
+) -> dict[str, int]:
     """Bare kernel name -> declared score, for the kernels of ``op_type`` that can run these descs.
 
     Args:
@@ -44,6 +46,7 @@ def query_capability(op_type: str, in_descs: Descs = None, out_descs: Descs = No
 
     The rule scores of ge_v2 (tensor cores, ``min_mnk``) are the selector's own and are not in here.
     Malformed descs raise :class:`~ge2rt.InvalidArgumentError`.
+
     """
     kernels = default_registry().kernels_of(op_type)
     inputs, outputs = _desc_list(in_descs, "in_descs"), _desc_list(out_descs, "out_descs")

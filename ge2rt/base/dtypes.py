@@ -13,7 +13,7 @@ from ge2rt.base.errors import InvalidTypeError
 
 @dataclass(frozen=True)
 class DType:
-    """One element type. ``kind`` is float, int, uint, bool or storage (no arithmetic of its own)."""
+    """One element type. ``kind`` is float, int, uint, bool, or storage (without arithmetic)."""
 
     name: str
     itemsize: int

@@ -188,5 +188,5 @@ def set_last_error(record: ErrorRecord | None) -> None:
 
 
 def last_error() -> ErrorRecord | None:
-    """This thread's most recent error record, or None."""
+    """The most recent error record of the calling thread, or None."""
     return _last.record

@@ -30,7 +30,7 @@ def canonical_strides(shape: Sequence[int], strides: Sequence[int]) -> Shape:
 
 
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether the elements lie row-major without gaps (size-1 axes and empty arrays never matter)."""
+    """Whether the elements lie row-major without gaps (size-1 axes never matter)."""
     if 0 in shape:
         return True
     dense = canonical_strides(shape, contiguous_strides(shape))
@@ -122,9 +122,7 @@ def collapse(
     for axis in axes:
         extent = shape[axis]
         steps = [op[axis] for op in operands]
-        if new_shape and all(
-            n[-1] == s * extent for n, s in zip(new, steps, strict=True)
-        ):
+        if new_shape and all(n[-1] == s * extent for n, s in zip(new, steps, strict=True)):
             new_shape[-1] *= extent
             for n, s in zip(new, steps, strict=True):
                 n[-1] = s

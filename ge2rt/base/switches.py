@@ -65,7 +65,7 @@ _ROWS = (
     Switch("GE2RT_RAISE", _flag, False, "launch_kernel raises instead of returning a code"),
     Switch("GE2RT_CPU_ARCH", str, "sm_80", "compute capability the cpu device presents"),
     Switch("GE2RT_THREADS", _count, None, "threads of the cpu device (default: usable cores)"),
-    Switch("GE2RT_LANES", _width, None, "vector width of the cpu device: 32, 16, ... or 1 (default: by kernel)"),
+    Switch("GE2RT_LANES", _width, None, "lanes of the cpu device: 32, ... 1; unset: by kernel"),
     Switch("GE2RT_CPU_FEATURES", str, "", "host CPU features: native when empty, or e.g. avx2"),
     Switch("GE2RT_CHECK", _names, frozenset(), "checks on the cpu device: memory,race,init,sync"),
     Switch("GE2RT_CACHE_DIR", str, "", "folder of the compile cache"),
@@ -74,7 +74,7 @@ _ROWS = (
     Switch("GE2RT_NO_JIT", _flag, False, "never compile: run from cache or bundle only"),
     Switch("GE2RT_REGISTRY", _paths, (), "kernels files added to the shipped registry"),
     Switch("GE2RT_NO_STUB", _flag, False, "do not use the native launch stub"),
-    Switch("GE2RT_STATIC_BUDGET", _count, 4, "static specialisations before a kernel turns dynamic"),
+    Switch("GE2RT_STATIC_BUDGET", _count, 4, "static shapes before a kernel turns shape-generic"),
 )  # fmt: skip
 
 TABLE: dict[str, Switch] = {row.name: row for row in _ROWS}

@@ -53,9 +53,10 @@ class NativeEntry:
     """For the launch stub: call ``address(context, packed_args)``; it returns 0 or a status code.
 
     A C function ``int32_t (*)(void *context, const void *args)``; both stay valid as long as the
-    launcher object that carries this record as ``launcher.native`` is alive. A launch whose expected
-    ticks (an int64 at ``estimate``; negative: unknown) are below ``limit`` may be made without giving
-    up the interpreter lock.
+    launcher object that carries this record as ``launcher.native`` is alive. A launch whose
+    expected
+    ticks (an int64 at ``estimate``; negative: unknown) are below ``limit`` may be made without
+    giving up the interpreter lock.
     """
 
     address: int
@@ -69,7 +70,7 @@ class Memory(abc.ABC):
 
     @abc.abstractmethod
     def allocate(self, nbytes: int) -> int:
-        """Address of fresh memory, aligned to 256 bytes; 0 bytes gives 0. OutOfMemoryError if none."""
+        """Address of fresh memory, 256-byte aligned; 0 bytes gives 0. OutOfMemoryError if none."""
 
     @abc.abstractmethod
     def free(self, address: int) -> None:
@@ -153,6 +154,7 @@ class Device(abc.ABC):
 
     def warmup(self) -> None:
         """Pay one-time costs now (threads, context, libraries)."""
+        return
 
     def empty(self, shape: Sequence[int], dtype: DType, like: Any = None) -> Any:
         """A fresh array on this device, of the same library as ``like`` where that is possible."""
@@ -165,6 +167,7 @@ class Device(abc.ABC):
 
         Nothing to do where a launch is done when it returns.
         """
+        return
 
     def record_event(self, stream: int) -> Any:
         """A mark behind everything enqueued on ``stream``."""

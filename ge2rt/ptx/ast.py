@@ -18,7 +18,7 @@ class Reg:
 
 @dataclass(frozen=True)
 class Special:
-    """A special register: ``%tid.x`` is ``Special("tid", "x")``, ``%laneid`` is ``("laneid", "")``."""
+    """A special register: ``%tid.x`` is ``Special("tid", "x")``, ``%laneid`` has no axis."""
 
     name: str
     axis: str = ""
@@ -133,7 +133,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of an entry or function; ``offset`` is its place in the packed parameter block."""
+    """A parameter of an entry or function; ``offset`` is its place in the parameter block."""
 
     name: str
     type: str  # "u64", "f32", ..., or "b8" for an aggregate
@@ -148,7 +148,8 @@ class Block:
     """A basic block: instructions of which at most the last ones transfer control.
 
     ``label`` is unique in its function. ``successors`` are labels: for a guarded branch the taken
-    target first, then the fall-through; for ``brx.idx`` the table in order. Empty after ret/exit/trap.
+    target first, then the fall-through; for ``brx.idx`` the table in order. Empty after
+    ret/exit/trap.
     """
 
     label: str
@@ -185,7 +186,7 @@ class Module:
     address_size: int
     variables: tuple[Variable, ...]
     functions: dict[str, Function]
-    externs: tuple[str, ...] = ()  # declared functions without a body: vprintf, __assertfail, malloc
+    externs: tuple[str, ...] = ()  # declared without a body: vprintf, __assertfail, malloc
     files: dict[int, str] = field(default_factory=dict)  # .file index -> path
 
     def entries(self) -> list[str]:

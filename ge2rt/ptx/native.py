@@ -16,9 +16,9 @@ The C view of the binary interface (all CPU kernels share it)::
     void SYMBOL(const struct Launch *launch, char *arena, int64_t first, int64_t last);
 
 ``SYMBOL`` runs the blocks ``first <= b < last`` (linear, x fastest) one after the other and polls
-``*abort`` once a block. ``arena`` belongs to the calling thread, is aligned to 128 bytes and at least
-``NativeKernel.arena_bytes + dynamic_shared`` long: ``[static shared][dynamic shared][frames, local]``
-(the last part starts at the shared size rounded up to 128).
+``*abort`` once a block. ``arena`` belongs to the calling thread, is aligned to 128 bytes and at
+least ``NativeKernel.arena_bytes + dynamic_shared`` long: ``[static shared][dynamic shared][frames,
+local]`` (the last part starts at the shared size rounded up to 128).
 """
 
 from __future__ import annotations

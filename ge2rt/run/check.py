@@ -22,7 +22,7 @@ from ge2rt.spec.model import KernelSpec, Refusal
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case after its run; ``faults`` is empty if all is right, ``skipped`` a reason or empty."""
+    """One case after its run; no ``faults`` if all is right; ``skipped`` is a reason or empty."""
 
     case: Case
     faults: tuple[str, ...]

@@ -32,7 +32,6 @@ _KEPT_SNAPSHOTS = 8
 _KEPT_PLANS = 4096
 
 
-
 @dataclass(frozen=True)
 class _Recent:
     """A former call: its descs as an object, as bytes that tell types apart, and its plan."""
@@ -130,7 +129,7 @@ def prepare(
 
 
 def clear() -> None:
-    """Forget all plans and snapshots: the next call of each kernel is validated and prepared anew."""
+    """Forget all plans and snapshots: further calls are validated and prepared anew."""
     with _lock:
         _recent.clear()
         _native.clear()

@@ -55,8 +55,9 @@ class Compiled:
 class Plan:
     """Call it with ``(buffers, stream=0)``; returns the contract's status code.
 
-    Attributes: ``kernel`` (name), ``bound``, ``device``, ``choice`` (None when the kernel was named),
-    ``workspace`` (bytes; 0 for kernels that need none), ``is_empty`` (nothing to launch). Plans are safe to share between threads.
+    Attributes: ``kernel`` (name), ``bound``, ``device``, ``choice`` (None when the kernel was
+    named), ``workspace`` (bytes; 0 for kernels that need none), ``is_empty`` (nothing to launch).
+    Plans are safe to share between threads.
     """
 
     workspace = 0

@@ -1,7 +1,8 @@
 """Selection among the kernels of an op type. Pure: describe, list, compare, return the reasons.
 
 The score of a candidate is the one it declares plus ge_v2's rule score: +30 when it is flagged
-``tensor_core`` and the device has tensor cores, +20 when it declares ``min_mnk`` and M, N, K reach it.
+``tensor_core`` and the device has tensor cores, +20 when it declares ``min_mnk`` and M, N, K reach
+it.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def refused(refusal: Refusal, kernel: str) -> InvalidArgumentError | Unsupported
 def rule_parts(
     kernel: KernelSpec, props: DeviceProps, names: Mapping[str, Any] | None
 ) -> dict[str, int]:
-    """The named parts of a kernel's score on a device; ``names`` has M, N, K where they are known."""
+    """The named parts of a kernel's score on a device; ``names`` may have M, N and K."""
     parts = {"declared": kernel.score}
     if kernel.flags.get("tensor_core") and props.tensor_cores:
         parts["tensor_core"] = TENSOR_CORE_BONUS

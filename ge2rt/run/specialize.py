@@ -2,7 +2,8 @@
 
 A *family* is everything of a call but its extents and strides (kernel, dtypes, ranks, compiled
 attributes, device). Each family may have ``GE2RT_STATIC_BUDGET`` static specialisations; the next
-different shape gets a kernel that takes extents and strides as arguments and serves all further ones.
+different shape gets a kernel that takes extents and strides as arguments and serves all further
+ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The native launch stub: records of plans, and the two built-in functions that use them.
 
-The stub is only a shortcut. Every miss calls the plain Python function, which owns all validation and
-messages. It is off where objects do not look as expected (checked at the start), under free-threaded
-builds, and with ``GE2RT_NO_STUB=1``.
+The stub is only a shortcut. Every miss calls the plain Python function, which owns all validation
+and messages. It is off where objects do not look as expected (checked at the start), under
+free-threaded builds, and with ``GE2RT_NO_STUB=1``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Record:
         self.address = ctypes.addressof(self._memory)
 
 
-def prepare_record(bound: Bound, target: Target, packer: struct.Struct, entry: NativeEntry) -> Prepared:
+def prepare_record(
+    bound: Bound, target: Target, packer: struct.Struct, entry: NativeEntry
+) -> Prepared:
     """The record's contents for a plan whose fast path is ``target``."""
     count = len(target.pointers)
     image = packer.pack(*(0,) * count, *target.scalars)
@@ -85,9 +87,7 @@ def prepare_record(bound: Bound, target: Target, packer: struct.Struct, entry: N
         (index, place, added)
         for (index, added), place in zip(target.pointers, range(0, 8 * count, 8), strict=True)
     )
-    masks = tuple(
-        15 if target.aligned else desc.dtype.itemsize - 1 for desc in bound.descs if desc
-    )
+    masks = tuple(15 if target.aligned else desc.dtype.itemsize - 1 for desc in bound.descs if desc)
     return Prepared(
         entry.address, entry.context, entry.estimate, entry.limit, image, slots, masks,
         separation(bound),
@@ -100,7 +100,7 @@ def fits(prepared: Prepared) -> bool:
 
 
 def separation(bound: Bound) -> tuple[tuple[int, int, int, int], ...]:
-    """(output, other, most, least): apart if address(output) - address(other) >= most or <= least."""
+    """(output, other, most, least): apart if their addresses differ by >= most or <= least."""
     spans = []
     for desc in bound.descs:
         assert desc is not None

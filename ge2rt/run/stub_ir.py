@@ -1,18 +1,20 @@
 """LLVM IR of the launch stub: a repeated launch in native code, written against CPython's C API.
 
-``same`` compares an argument with a snapshot, types included (so ``3.0`` is not ``3``). ``run`` checks the
-pointers of a call against a plan's record, packs the arguments on the stack and calls the kernel;
-whatever it does not recognise is a miss (null without an error), and the plain Python function takes
-the call. Only exact built-in types are touched, so no Python code can run in between.
+``same`` compares an argument with a snapshot, types included (so ``3.0`` is not ``3``). ``run``
+checks the pointers of a call against a plan's record, packs the arguments on the stack and calls
+the kernel; whatever it does not recognise is a miss (null without an error), and the plain Python
+function takes the call. Only exact built-in types are touched, so no Python code can run in
+between.
 
 Record, one a plan (byte offsets)::
 
-     0 kernel   8 context  16 estimate  24 limit   (pointer to the expected ticks, and the most of them)
+     0 kernel   8 context  16 estimate  24 limit   (pointer to the expected ticks; their limit)
     32 buffers  36 bytes   40 pairs     44 slots   (counts; bytes of packed arguments)
     48 -> packed arguments with the scalars in place
     56 -> slots  {i32 buffer, i32 offset in the packed arguments, i64 added to the pointer}
     64 -> masks  {i64} a buffer: bits of the pointer that must be 0
-    72 -> pairs  {i32 output, i32 other, i64 most, i64 least}: fine if output - other >= most or <= least
+    72 -> pairs  {i32 output, i32 other, i64 most, i64 least}: fine if output - other is >= most
+          or <= least
     80 on_fault, a Python callable that takes the status
 """
 

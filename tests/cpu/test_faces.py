@@ -68,7 +68,8 @@ def test_bad_outputs_are_refused_and_nothing_is_written():
     frozen.flags.writeable = False
     for out, text in [
         (frozen, "read-only"), (np.zeros(5, F32), "shape does not fit"),
-        (np.zeros(4), "dtype"), (np.zeros((2, 2), F32), "shape does not fit|rank|axes"), (3, "array"),
+        (np.zeros(4), "dtype"), (np.zeros((2, 2), F32), "shape does not fit|rank|axes"),
+        (3, "array"),
     ]:  # fmt: skip
         with pytest.raises(ge2rt.InvalidArgumentError, match=text):
             ge2rt.launch("copy", x, out=out)

@@ -54,8 +54,8 @@ def test_exceptions_are_also_the_builtin_ones_people_catch():
 
 def test_message_says_where_what_and_the_next_step():
     fault = InvalidArgumentError(
-        "extent differs", kernel="copy", argument="y", expected="4", got="5", next_step="Resize it.",
-        where="k.yaml:3:1",
+        "extent differs", kernel="copy", argument="y", expected="4", got="5",
+        next_step="Resize it.", where="k.yaml:3:1",
     )  # fmt: skip
     assert str(fault) == (
         "[-1 INVALID] k.yaml:3:1: copy, argument 'y': extent differs; expected 4, got 5. Resize it."

@@ -15,7 +15,7 @@ small_shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 @st.composite
 def views(draw):
-    """A NumPy view with transposed, sliced, reversed and broadcast axes, and its element strides."""
+    """A NumPy view with transposed, sliced, reversed, broadcast axes, and its element strides."""
     shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple))
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     array = array.transpose(draw(st.permutations(range(array.ndim))))

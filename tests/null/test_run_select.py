@@ -88,7 +88,9 @@ def test_an_excluded_kernel_is_not_chosen(kernels):
     assert choice.chosen.kernel.name == "tensor"
     assert "plain: excluded by the call" in str(choice)
     with pytest.raises(UnsupportedError, match="no kernel is left"):
-        require(choose(kernels, inputs(8, 8, 8), {}, props, exclude=["plain", "tensor"], infer=True))
+        require(
+            choose(kernels, inputs(8, 8, 8), {}, props, exclude=["plain", "tensor"], infer=True)
+        )
 
 
 def test_outputs_follow_from_inputs(kernels):

@@ -69,7 +69,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         import ml_dtypes  # late: most programs never touch these types
 
-        return np.dtype(getattr(ml_dtypes, name))
+        name = getattr(ml_dtypes, name)
     found: np.dtype[Any] = np.dtype(name)
     return found
 

@@ -208,7 +208,10 @@ _SMALL = {"e4m3x2": "e4m3", "e5m2x2": "e5m2"}
 
 
 def to_integer(a: Array, kind: str, mode: str) -> Array:
-    """Float to integer: out of range saturates, NaN gives zero."""
+    """Float to integer: out of range saturates.
+
+    NaN gives 0, or the highest bit alone for a double or a 64-bit result (9.7.9.21, "cvt").
+    """
     whole = _WHOLE[mode](a.astype(np.float64))
     info = np.iinfo(DTYPES[kind])
     inside = (whole >= float(info.min)) & (whole < float(info.max) + (info.bits < 54))
@@ -216,7 +219,11 @@ def to_integer(a: Array, kind: str, mode: str) -> Array:
     most, smallest = (out.dtype.type(v) for v in (info.max, info.min))
     out = np.where(~inside & (whole > 0), most, out)
     out = np.where(~inside & (whole < 0), smallest, out)
-    return np.where(np.isnan(whole), out.dtype.type(0), out)
+    if a.dtype.itemsize == 8 or info.bits == 64:
+        nan = np.array(1 << (info.bits - 1), f"u{info.bits // 8}").astype(out.dtype)
+    else:
+        nan = np.array(0, out.dtype)
+    return np.where(np.isnan(whole), nan, out)
 
 
 def from_integer(a: Array, kind: str, mode: str) -> Array:

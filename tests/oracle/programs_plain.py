@@ -291,16 +291,16 @@ def _casts_build(r: np.random.Generator) -> list[Any]:
     return [x, zeros(64, "i4"), zeros(64, "u4"), zeros(64, "i8"), zeros(64, "i1"), zeros(64)]
 
 
-def _clip(x: Array, dtype: Any) -> Array:
+def _clip(x: Array, dtype: Any, nan: int = 0) -> Array:
     info = np.iinfo(dtype)
-    whole = [0 if t != t else info.max if t > info.max else info.min if t < info.min else int(t)
+    whole = [nan if t != t else info.max if t > info.max else info.min if t < info.min else int(t)
              for t in x.tolist()]  # fmt: skip
     return np.array(whole, dtype)
 
 
 def _casts_answer(v: list[Any]) -> dict[int, Array]:
     x = v[0].astype(np.float64)
-    i32, u32, i64 = _clip(np.trunc(x), "i4"), _clip(np.rint(x), "u4"), _clip(np.floor(x), "i8")
+    i32, u32, i64 = _clip(np.trunc(x), "i4"), _clip(np.rint(x), "u4"), _clip(np.floor(x), "i8", -(1 << 63))
     i8 = i32.astype(np.int8)
     back = i64.astype(np.float32) + i8.astype(np.float32)
     return {1: i32, 2: u32, 3: i64, 4: i8, 5: back}

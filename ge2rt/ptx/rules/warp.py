@@ -116,12 +116,18 @@ def shuffle(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Val
 
 
 def _members(e: Emitter, member: Value, mask: Value) -> Value:
-    """The word of executing lanes named by the member mask (the same in all of them)."""
+    """The word of executing lanes that each lane's member mask names.
+
+    One scalar for a constant mask. Else a word a lane: groups of lanes with masks of their own may
+    execute one instruction together (tiles of half a warp do).
+    """
     word = lane_bits(e, mask)
-    if uniform_constant(member) in (-1, 0xFFFFFFFF):
+    named = uniform_constant(member)
+    if named in (-1, 0xFFFFFFFF):
         return word
-    first = e.raw(f"extractelement {cast(e, member, 'i32')}, {_lowest(e, word)}", "i32")
-    return e.binary("and", word, first)
+    if named is not None:
+        return e.binary("and", word, integer("i32", named))
+    return e.binary("and", e.splat(word, WARP), cast(e, member, "i32"))
 
 
 def vote(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
@@ -147,27 +153,25 @@ def match(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value
     """``match.any``: lanes with the same value; ``match.all``: all of them, or 0."""
     a = cast(e, src[0], types_of(i)[-1].llvm)
     members = _members(e, src[1], mask)
-    if i.has("all"):
-        first = _lowest(e, members)
-        same = e.compare("icmp eq", a, e.raw(f"extractelement {a}, {first}", a.type))
-        agree = e.binary("and", lane_bits(e, same), members)
-        every = e.compare("icmp eq", agree, members)
-        word = e.select(every, members, integer("i32", 0))
-        results = [e.splat(word, WARP), e.splat(every, WARP)]
-        return results if has_second(i) else results[:1]
     found = e.const("i32", 0, WARP)
     for k in LANES:
         value = e.raw(f"extractelement {a}, i32 {k}", a.type)
         same = e.compare("icmp eq", a, value)
         found = e.binary("or", found, e.select(same, integer("i32", 1 << k), integer("i32", 0)))
-    return [e.binary("and", found, members)]
+    found = e.binary("and", found, members)
+    if not i.has("all"):
+        return [found]
+    every = e.compare("icmp eq", found, members)
+    word = e.select(every, found, integer("i32", 0))
+    return [word, every] if has_second(i) else [word]
 
 
 def _lowest(e: Emitter, word: Value) -> Value:
     """Number of the lowest set bit; 0 for an empty word."""
-    name = "llvm.cttz.i32"
-    e.declarations[name] = f"declare i32 @{name}(i32, i1)"
-    at = e.raw(f"call i32 @{name}({word}, i1 false)", "i32")
+    full = e.const("i32", 0, word.lanes).full_type
+    name = f"llvm.cttz.{f'v{word.lanes}' if word.lanes else ''}i32"
+    e.declarations[name] = f"declare {full} @{name}({full}, i1)"
+    at = e.raw(f"call {full} @{name}({word}, i1 false)", "i32", word.lanes)
     return e.binary("and", at, integer("i32", 31))
 
 
@@ -191,10 +195,35 @@ def reduce(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Valu
     if t.llvm != "i32" or (op, t.kind) not in _REDUCTIONS:
         raise unsupported(i)
     name, neutral = _REDUCTIONS[op, t.kind]
-    lanes = lane_flags(e, _members(e, src[1], mask))
-    given = e.select(lanes, cast(e, src[0], "i32"), integer("i32", neutral))
+    a, members = cast(e, src[0], "i32"), _members(e, src[1], mask)
+    if members.lanes:
+        return e.outline(f"redux.{name}", (a, members), _reduce_by_lane(name, neutral))
+    given = e.select(lane_flags(e, members), a, integer("i32", neutral))
     full = f"llvm.vector.reduce.{name}.v{WARP}i32"
     return [e.splat(e.call_named(full, (given,), "i32"), WARP)]
+
+
+def _reduce_by_lane(
+    name: str, neutral: int
+) -> Callable[[Emitter, Sequence[Value]], Sequence[Value]]:
+    """Each lane's own group: every lane's value in turn goes to those that name it."""
+
+    def body(e: Emitter, args: Sequence[Value]) -> Sequence[Value]:
+        a, members = args
+        result = e.const("i32", neutral, WARP)
+        for k in LANES:
+            bit = e.binary("and", members, integer("i32", 1 << k))
+            named = e.compare("icmp ne", bit, integer("i32", 0))
+            item = e.raw(f"extractelement {a}, i32 {k}", "i32")
+            given = e.select(named, e.splat(item, WARP), integer("i32", neutral))
+            result = (
+                e.call(f"llvm.{name}", (result, given))
+                if name[1:] in ("min", "max")
+                else e.binary(name, result, given)
+            )
+        return [result]
+
+    return body
 
 
 def active_mask(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
@@ -205,7 +234,8 @@ def active_mask(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list
 def elect(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
     """``elect.sync``: the lowest member is the leader; its lane number, and who it is."""
     leader = _lowest(e, _members(e, src[0], mask))
-    return [e.splat(leader, WARP), e.compare("icmp eq", e.per_lane("i32", LANES), leader)]
+    chosen = e.compare("icmp eq", e.per_lane("i32", LANES), leader)
+    return [e.splat(leader, WARP), chosen]
 
 
 _ALL: dict[str, Callable[[Emitter, Instr, Sequence[Value], Value], list[Value]]] = {

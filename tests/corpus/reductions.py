@@ -143,7 +143,8 @@ def _mean_and_variance(d: Data) -> Data:
 PROGRAMS = (
     Program(
         "reduce_tree", _tree,
-        (Launch((8,), (256,), "x part n", shared=1024), Launch((1,), (8,), "part out m", shared=32)),
+        (Launch((8,), (256,), "x part n", shared=1024),
+         Launch((1,), (8,), "part out m", shared=32)),
         _tree_sums, atol=1e-4, follows="GPU toolkit samples: reduction",
     ),
     Program(
@@ -153,7 +154,9 @@ PROGRAMS = (
         _unrolled_sums, rtol=1e-11, atol=1e-11, names=("sum<128, true>", "sum<512, false>"),
         follows="GPU toolkit samples: reduction",
     ),
-    Program("reduce_shuffle", _stats, (Launch((9,), (224,), "x out n"),), _stats_of_rows, atol=1e-4),
+    Program(
+        "reduce_shuffle", _stats, (Launch((9,), (224,), "x out n"),), _stats_of_rows, atol=1e-4
+    ),
     Program(
         "reduce_atomics", _atomics, (Launch((6,), (96,), "x n total mean", repeat=2),),
         _atomic_sums, rtol=1e-15, follows="GPU toolkit samples: threadFenceReduction",

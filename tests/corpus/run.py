@@ -1,4 +1,4 @@
-"""Runs a corpus program on a device: buffers with guard bytes, packed arguments, launches in order."""
+"""Runs a corpus program on a device: buffers with guard bytes, packed arguments, launches."""
 
 from __future__ import annotations
 

@@ -102,6 +102,10 @@ class Function(abc.ABC):
         Raises InvalidArgumentError (limits), UnsupportedError (an instruction that is not there).
         """
 
+    def attributes(self) -> dict[str, int]:
+        """What is known of the kernel, by CuPy's names: ``shared_size_bytes``, ``num_regs``..."""
+        return {}
+
 
 class Module(abc.ABC):
     """A loaded binary."""
@@ -151,6 +155,10 @@ class Device(abc.ABC):
     def accepts(self, home: str) -> bool:
         """Whether memory of the device named ``home`` can be used by kernels here."""
         return home in (self.name, self.props.kind)
+
+    def settle(self) -> None:
+        """Wait for background work that only makes further launches quicker."""
+        return
 
     def warmup(self) -> None:
         """Pay one-time costs now (threads, context, libraries)."""

@@ -23,6 +23,7 @@ from ge2rt.device.limits import arch_number, check_shape, virtual_gpu
 from ge2rt.device.objects import ObjectStore
 from ge2rt.device.pool import AlignedBytes, Pool, get_pool, thread_count
 from ge2rt.device.pool_ir import ABORT_MEMORY, CONTEXT, CONTEXT_BYTES
+from ge2rt.device.tiers import CodeUser, NativeCode, Upgrades
 from ge2rt.device.translate import EntryFacts, Translation, Translator, lower_options
 from ge2rt.ptx.native import (
     ABORT_ASSERT,
@@ -52,24 +53,25 @@ _FAULTS = {
 }
 
 
-class CpuLauncher:
+class CpuLauncher(CodeUser):
     """One kernel with one launch shape. Call it with the packed arguments and a stream.
 
     ``native`` is for callers in native code: status 0 is done; anything else is for ``fault``.
     """
 
     def __init__(
-        self, name: str, kernel: NativeKernel, code: objects.Linked, shape: LaunchShape,
-        globals_address: int, device: CpuDevice, keep: object,
+        self, name: str, code: NativeCode, shape: LaunchShape, globals_address: int,
+        device: CpuDevice, keep: object,
     ) -> None:  # fmt: skip
         self._pool = device.pool
         self._streams = device.stream_handles
         self._keep = (code, keep)
         self.name = name
-        self.kernel = kernel
+        self.kernel = code.kernel
         self.shape = shape
-        self._param_bytes = kernel.param_bytes
-        self._memory = _context(kernel, code.address, shape, globals_address, self._pool)
+        self._param_bytes = code.kernel.param_bytes
+        self._memory = _context(code, shape, globals_address, self._pool)
+        code.use(self)
         self.native = NativeEntry(
             self._pool.entry_address, self._memory.address,
             estimate=self._memory.address + CONTEXT["ESTIMATE"],
@@ -101,6 +103,10 @@ class CpuLauncher:
         ticks = self._memory.get(CONTEXT["ESTIMATE"], ctypes.c_int64)
         return ticks / self._pool.ticks_per_us if ticks >= 0 else -1.0
 
+    def adopt(self, address: int) -> None:
+        """Run the code at ``address`` from the next launch on."""
+        self._memory.put(CONTEXT["KERNEL"], ctypes.c_int64, address)
+
     def fault(self, status: int) -> NoReturn:
         """Raise what a status other than 0 means."""
         if status == ABORT_HOST:
@@ -117,14 +123,14 @@ class CpuLauncher:
 
 
 def _context(
-    kernel: NativeKernel, address: int, shape: LaunchShape, globals_address: int, pool: Pool
+    code: NativeCode, shape: LaunchShape, globals_address: int, pool: Pool
 ) -> AlignedBytes:
     memory = AlignedBytes(CONTEXT_BYTES)
     dynamic = (shape.shared + ARENA_ALIGN - 1) & -ARENA_ALIGN
     wide = {
-        "KERNEL": address, "POOL": pool.address, "GLOBALS": globals_address, "LOG": 0,
+        "KERNEL": code.address, "POOL": pool.address, "GLOBALS": globals_address, "LOG": 0,
         "BLOCKS": shape.grid[0] * shape.grid[1] * shape.grid[2],
-        "ARENA": kernel.arena_bytes + dynamic + ARENA_ALIGN, "ESTIMATE": -1,
+        "ARENA": code.kernel.arena_bytes + dynamic + ARENA_ALIGN, "ESTIMATE": -1,
     }  # fmt: skip
     for name, value in wide.items():
         memory.put(CONTEXT[name], ctypes.c_int64, value)
@@ -146,14 +152,23 @@ class CpuFunction(Function):
     def launcher(self, shape: LaunchShape) -> CpuLauncher:
         """Check ``shape`` against the device's limits and prepare it for repeated launches."""
         check_shape(self._module.device.props, self._facts.needs, shape)
-        kernel, code = self._module.code(self.name, shape.block)
+        code = self._module.code(self.name, shape.block)
         return CpuLauncher(
-            self.name, kernel, code, shape, self._module.globals_address, self._module.device, self
+            self.name, code, shape, self._module.globals_address, self._module.device, self
         )
+
+    def attributes(self) -> dict[str, int]:
+        """Static shared memory, and the most threads a block may have."""
+        needs = self._facts.needs
+        most = self._module.device.props.max_threads
+        return {
+            "shared_size_bytes": needs.shared,
+            "max_threads_per_block": min(needs.max_threads or most, most),
+        }
 
     def native(self, block: Dim3) -> NativeKernel:
         """The lowered form for a block shape: notes, sizes, and LLVM IR unless it was cached."""
-        return self._module.code(self.name, block)[0]
+        return self._module.code(self.name, block).kernel
 
 
 class CpuModule(Module):
@@ -165,7 +180,7 @@ class CpuModule(Module):
         self._translation = translation
         self._facts = translation.facts()
         self._refuse_newer()
-        self._code: dict[object, tuple[NativeKernel, objects.Linked]] = {}
+        self._code: dict[object, NativeCode] = {}
         self._lock = threading.Lock()
         self._globals = AlignedBytes(max(len(self._facts.image.image), 1))
         self.globals_address = self._globals.address
@@ -207,15 +222,19 @@ class CpuModule(Module):
             expected=", ".join(slot.name for slot in self._facts.image.slots) or "none",
         )
 
-    def code(self, name: str, block: Dim3) -> tuple[NativeKernel, objects.Linked]:
-        """The native code of a kernel for a block shape, made and linked once."""
+    def code(self, name: str, block: Dim3) -> NativeCode:
+        """The native code of a kernel for a block shape, made and linked once.
+
+        That of a large kernel is the quick tier at first.
+        """
         options = lower_options(block)
         with self._lock:
             found = self._code.get((name, options))
             if found is None:
-                kernel = self._translation.kernel(name, options)
-                linked = objects.link(kernel.object_code, (kernel.symbol,))[kernel.symbol]
-                found = self._code[name, options] = kernel, linked
+                kernel, finish = self._translation.kernel(name, options)
+                found = self._code[name, options] = NativeCode(kernel)
+                if finish is not None:
+                    self.device.upgrades.add(found, finish)
             return found
 
 
@@ -230,6 +249,7 @@ class CpuDevice(HostDevice):
         self.props = virtual_gpu(switches.get("GE2RT_CPU_ARCH"), thread_count())
         self._store = store
         self._translator = translator
+        self.upgrades = Upgrades()
 
     @property
     def store(self) -> ObjectStore:
@@ -253,6 +273,10 @@ class CpuDevice(HostDevice):
                 "the cpu device loads PTX text", expected="ptx", got=kind, detail="device"
             )
         return CpuModule(self, Translation(binary, self.store, self._translator), key)
+
+    def settle(self) -> None:
+        """Wait until the full code of all kernels is in use."""
+        self.upgrades.wait()
 
     def warmup(self) -> None:
         """Import the translator and LLVM, run both once, and make the thread pool."""

@@ -33,6 +33,13 @@ _STICKY = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719))
 _MAX_THREADS, _STATIC_SHARED, _MAX_DYNAMIC_SHARED = 0, 1, 8  # CU_FUNC_ATTRIBUTE_*
 _PARAM_BUFFER, _PARAM_SIZE = 1, 2  # CU_LAUNCH_PARAM_*
 
+# CuPy's name of a kernel's attribute -> CU_FUNC_ATTRIBUTE_*
+_FUNCTION_ATTRIBUTES = {
+    "max_threads_per_block": _MAX_THREADS, "shared_size_bytes": _STATIC_SHARED,
+    "const_size_bytes": 2, "local_size_bytes": 3, "num_regs": 4, "ptx_version": 5,
+    "binary_version": 6,
+}  # fmt: skip
+
 # field of DeviceProps -> cudaDevAttr
 _ATTRIBUTES = {
     "max_threads": 1, "shared_static": 8, "registers": 12, "multiprocessors": 16,
@@ -191,6 +198,12 @@ class CudaFunction(Function):
             if needs.shared + shape.shared > device.props.shared_static:
                 driver.funcSetAttribute(pointer, _MAX_DYNAMIC_SHARED, shape.shared)
         return device.make_launcher(self.name, pointer, shape, self)
+
+    def attributes(self) -> dict[str, int]:
+        """What the driver tells of the kernel."""
+        with self._module.device.current() as cupy:
+            ask, pointer = cupy.driver.funcGetAttribute, int(self._handle.ptr)
+            return {name: int(ask(n, pointer)) for name, n in _FUNCTION_ATTRIBUTES.items()}
 
 
 class CudaModule(Module):

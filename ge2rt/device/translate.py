@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ge2rt.device import objects
 from ge2rt.device.api import Dim3
 from ge2rt.device.limits import KernelNeeds
 from ge2rt.device.objects import Key, ObjectStore
+from ge2rt.device.tiers import LARGE
 from ge2rt.ptx.native import GlobalImage, GlobalSlot, LowerOptions, NativeKernel
 
 Layout = tuple[tuple[str, int, int], ...]
@@ -30,7 +31,8 @@ class Translator:
 
     parse: Callable[[str], Any]
     check: Callable[[Any], None]
-    lower: Callable[[Any, str, LowerOptions], NativeKernel]
+    lower: Callable[[Any, str, LowerOptions], NativeKernel]  # without the object
+    emit: Callable[[NativeKernel, LowerOptions], NativeKernel]  # with it
     image: Callable[[Any], GlobalImage]
     static_shared: Callable[[Any, str], int]
     version: str
@@ -59,8 +61,8 @@ def default_translator() -> Translator:
     from ge2rt.ptx import isa, lower, parse  # late: a call that hits the store needs none of them
 
     return Translator(
-        parse=parse.parse_module, check=isa.check_module, lower=lower.lower_kernel,
-        image=lower.global_image, static_shared=isa.static_shared, version=translator_version(),
+        parse=parse.parse_module, check=isa.check_module, lower=lower.lower_to_ir,
+        emit=lower.emit, image=lower.global_image, static_shared=isa.static_shared, version=translator_version(),
     )  # fmt: skip
 
 
@@ -99,8 +101,13 @@ class Translation:
             self._write(key, {"facts": _facts_to(found)}, found.image.image)
         return found
 
-    def kernel(self, entry: str, options: LowerOptions) -> NativeKernel:
-        """The native form of ``entry``, from the store or lowered now."""
+    def kernel(
+        self, entry: str, options: LowerOptions
+    ) -> tuple[NativeKernel, Callable[[], NativeKernel] | None]:
+        """The native form of ``entry``, from the store or lowered now.
+
+        That of a large kernel is the quick tier; then the second value makes and stores the full one.
+        """
         key = self._key(
             "cpu-object", entry=entry, block="x".join(map(str, options.block)),
             lanes=str(options.lanes), cpu=options.cpu, features=options.features,
@@ -111,9 +118,17 @@ class Translation:
         if found is None:
             events.emit("ptx.lower", entry=entry, block=options.block)
             translator, module = self._parsed()
-            found = translator.lower(module, entry, options)
-            self._write(key, {"kernel": _kernel_to(found)}, found.object_code)
-        return found
+            lowered = translator.lower(module, entry, options)
+
+            def finish() -> NativeKernel:
+                full = translator.emit(lowered, options)
+                self._write(key, {"kernel": _kernel_to(full)}, full.object_code)
+                return full
+
+            if lowered.llvm_ir.count("\n") > LARGE and options.opt_level:
+                return translator.emit(lowered, replace(options, opt_level=0)), finish
+            found = finish()
+        return found, None
 
     def _read_text(self) -> ModuleFacts:
         translator, module = self._parsed()

@@ -6,7 +6,6 @@ no parsing, no matching. Settings that a plan depends on (device, checks) are re
 
 from __future__ import annotations
 
-import copy
 import difflib
 import marshal
 import threading
@@ -14,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ge2rt.base import switches
-from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
+from ge2rt.base import events, switches
+from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
 from ge2rt.run.plan import Plan
-from ge2rt.run.report import failed, unexpected
+from ge2rt.run.report import answer
 from ge2rt.run.select import Choice, choose, refused, require
 from ge2rt.run.stub import get_stub
 from ge2rt.spec.blocks import block_to_call
@@ -30,6 +30,8 @@ from ge2rt.spec.registry import default_registry
 
 _KEPT_SNAPSHOTS = 8
 _KEPT_PLANS = 4096
+_MAX_NESTING = 100
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,18 @@ def launch_kernel(
     """
     try:
         return _entry(kernel_name, buffers, descs, stream)
-    except Ge2rtError as fault:
-        return failed(fault, kernel_name if isinstance(kernel_name, str) else repr(kernel_name))
-    except Exception as fault:  # noqa: BLE001 - the contract answers with a code, whatever happens
-        return failed(unexpected(fault, repr(kernel_name)), repr(kernel_name))
+    except Exception as fault:  # noqa: BLE001 - a code is the answer, whatever happens
+        return answer(fault, kernel_name if type(kernel_name) is str else show(kernel_name))
 
 
 def _look(name: Any, buffers: Any, descs: Any, stream: int = 0) -> int:
     """Run the plan of an equal former call, or prepare a new one."""
-    for former in _recent.get(name, ()):
-        if former.snapshot == descs and former.exact == _exact(descs):
-            return former.plan.run(buffers, stream)
+    formers = _recent.get(name) if type(name) is str else None
+    if formers:
+        exact = _exact(descs)
+        for former in formers:
+            if former.exact == exact:
+                return former.plan.run(buffers, stream)
     return _launch_new(name, buffers, descs, stream)
 
 
@@ -85,7 +88,29 @@ def _exact(descs: Any) -> bytes | None:
     """Bytes that keep 3, 3.0 and True apart; None for descs with values that are not plain."""
     try:
         return marshal.dumps(descs, 0)  # version 0 depends on values only, not on object identity
-    except ValueError:
+    except (ValueError, BufferError):
+        return None
+
+
+def _plain_copy(value: Any, depth: int = 0) -> Any:
+    """A deep copy of dicts with string keys, lists, tuples and plain values; else TypeError."""
+    kind = type(value)
+    if kind in (str, int, float, bool, type(None)):
+        return value
+    if depth > _MAX_NESTING:
+        raise TypeError("nested too deeply")
+    if kind is dict and all(type(key) is str for key in value):
+        return {key: _plain_copy(item, depth + 1) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return kind(_plain_copy(item, depth + 1) for item in value)
+    raise TypeError(f"{kind.__name__} is not plain")
+
+
+def _snapshot(descs: Any) -> Any:
+    """A copy of descs that nobody else can change, or None where they hold foreign objects."""
+    try:
+        return _plain_copy(descs)
+    except (TypeError, RuntimeError):  # RuntimeError: a dict changed its size meanwhile
         return None
 
 
@@ -98,10 +123,11 @@ def find_kernel(name: Any) -> KernelSpec:
     registry = default_registry()
     kernel = registry.find(name) if isinstance(name, str) else None
     if kernel is None:
-        near = difflib.get_close_matches(str(name), registry.names(), 3, 0.5)
+        text = str(name) if type(name) is str else show(name)
+        near = difflib.get_close_matches(text[:_LONGEST_NAME], registry.names(), 3, 0.5)
         hint = f"did you mean {', '.join(near)}?" if near else "see ge2rt.query_kernels()"
         raise InvalidArgumentError(
-            "no kernel of this name", kernel=str(name), detail="argument", next_step=hint
+            "no kernel of this name", kernel=text, detail="argument", next_step=hint
         )
     return kernel
 
@@ -125,15 +151,27 @@ def prepare(
     plan = plan_for(name, call.buffers, call.attrs, where, tuple(exclude), tunables)
     if not plan.is_empty:
         plan.compiled(aligned=True)
+        where.settle()
     return plan
 
 
 def clear() -> None:
     """Forget all plans and snapshots: further calls are validated and prepared anew."""
     with _lock:
+        _native.clear()  # first: it holds addresses of what the others keep alive
         _recent.clear()
-        _native.clear()
         _plans.clear()
+
+
+def _forget_former_calls(event: str, details: Mapping[str, Any]) -> None:
+    """A name may mean another kernel once a registry has changed."""
+    if event == "registry.change":
+        with _lock:
+            _native.clear()
+            _recent.clear()
+
+
+events.subscribe(_forget_former_calls)
 
 
 def _launch_new(name: Any, buffers: Any, descs: Any, stream: int) -> int:
@@ -145,10 +183,12 @@ def _launch_new(name: Any, buffers: Any, descs: Any, stream: int) -> int:
             "descs are missing", kernel=kernel.name, argument="descs",
             expected='{"buffers": [{"shape": ..., "dtype": ...}, ...]}', got="None",
         )  # fmt: skip
-    call = parse_descs(descs)
+    snapshot = _snapshot(descs)  # first: another thread may change descs at any time
+    call = parse_descs(descs if snapshot is None else snapshot)
     plan = plan_for(kernel.name, call.buffers, call.attrs, _device_of(call.buffers, None))
     code = plan.run(buffers, stream)
-    _remember(name, descs, plan)
+    if snapshot is not None and type(name) is str:
+        _remember(name, snapshot, plan)
     return code
 
 
@@ -166,21 +206,23 @@ def _launch_block(kernel: KernelSpec, buffers: list[Any], stream: int) -> int:
     return plan.run(pointers, stream)
 
 
-def _remember(name: str, descs: Any, plan: Plan) -> None:
-    exact = _exact(descs)
+def _remember(name: str, snapshot: Any, plan: Plan) -> None:
+    exact = _exact(snapshot)
     if exact is None:
         return
-    call = _Recent(copy.deepcopy(descs), exact, plan)
+    call = _Recent(snapshot, exact, plan)
     with _lock:
-        kept = (call, *_recent.get(name, ())[: _KEPT_SNAPSHOTS - 1])
+        former = [f for f in _recent.get(name, ()) if f.exact != exact]
+        kept = (call, *former[: _KEPT_SNAPSHOTS - 1])
+        # before _recent lets go of the oldest plan, whose record could still be found here
+        _native[name] = tuple(
+            item
+            for entry in kept
+            if entry.plan.record is not None
+            for item in (entry.snapshot, entry.plan.record.address)
+        )
         _recent[name] = kept
-        if plan.record is not None:
-            _native[name] = tuple(
-                item
-                for former in kept
-                if former.plan.record is not None
-                for item in (former.snapshot, former.plan.record.address)
-            )
+        if _native[name]:
             _use_stub()
 
 

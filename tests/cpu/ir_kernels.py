@@ -173,7 +173,8 @@ def lower(module: Any, entry: str, options: LowerOptions) -> NativeKernel:
 
 def translator() -> Translator:
     return Translator(
-        parse=parse_module, check=check_module, lower=lower, image=lambda module: IMAGE,
+        parse=parse_module, check=check_module, lower=lower, emit=lambda kernel, options: kernel,
+        image=lambda module: IMAGE,
         static_shared=static_shared, version="hand-written",
     )  # fmt: skip
 

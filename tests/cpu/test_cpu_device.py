@@ -146,7 +146,7 @@ class Refusing:
         def fail(*_: Any) -> Any:
             raise AssertionError("the store should have answered")
 
-        return type(made)(fail, fail, fail, fail, fail, made.version)
+        return type(made)(fail, fail, fail, fail, fail, fail, made.version)
 
 
 def test_a_cached_module_needs_no_translator() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, UnsupportedError
 from ge2rt.ptx.ast import Function, Module
@@ -20,7 +21,10 @@ from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.lower.width import preferred_width
 from ge2rt.ptx.native import LowerOptions, NativeKernel
 
-__all__ = ["global_image", "lower_kernel", "lower_to_ir"]
+__all__ = ["emit", "global_image", "lower_kernel", "lower_to_ir"]
+
+
+_RARELY = '!1 = !{!"branch_weights", i32 1, i32 1000000}'
 
 
 def lower_kernel(module: Module, entry: str, options: LowerOptions) -> NativeKernel:
@@ -29,16 +33,16 @@ def lower_kernel(module: Module, entry: str, options: LowerOptions) -> NativeKer
     ``options.lanes`` = 0 chooses the width (see :mod:`ge2rt.ptx.lower.width`).
     Raises :class:`UnsupportedError` naming form and PTX line for what the cpu device lacks.
     """
+    return emit(lower_to_ir(module, entry, options), options)
+
+
+def emit(lowered: NativeKernel, options: LowerOptions) -> NativeKernel:
+    """Native code for what :func:`lower_to_ir` wrote; ``opt_level`` 0 is the quick tier."""
     from ge2rt.ptx import codegen  # late: a cached kernel needs no LLVM
 
-    lowered = lower_to_ir(module, entry, options)
     target = codegen.target_of(options.cpu, options.features)
-    text = lowered.llvm_ir
-    code, externs = codegen.compile_ir(text, target, options.opt_level)
-    return NativeKernel(
-        lowered.entry, lowered.symbol, code, text, lowered.param_bytes, lowered.param_layout,
-        lowered.shared_bytes, lowered.arena_bytes, externs, lowered.notes, lowered.lines,
-    )  # fmt: skip
+    code, externs = codegen.compile_ir(lowered.llvm_ir, target, options.opt_level)
+    return replace(lowered, object_code=code, externs=externs)
 
 
 def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKernel:
@@ -75,7 +79,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         code.steps = block_steps(flow, kinds, geometry)
     schedule = Schedule(code, plan, symbol, options.seed)
     body = schedule.write()
-    text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", ""])
+    text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", _RARELY, ""])
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),

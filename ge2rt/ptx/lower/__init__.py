@@ -17,7 +17,9 @@ from ge2rt.ptx.lower.inline import inlined
 from ge2rt.ptx.lower.kinds import Analysis, Kinds
 from ge2rt.ptx.lower.places import Places, global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
+from ge2rt.ptx.lower.shape import takes_warp
 from ge2rt.ptx.lower.values import Code
+from ge2rt.ptx.lower.waits import waiting_loops
 from ge2rt.ptx.lower.width import preferred_width
 from ge2rt.ptx.native import LowerOptions, NativeKernel
 
@@ -66,6 +68,8 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
             next_step="unset GE2RT_CHECK",
         )
     flow = flows.build(function)
+    if waiting_loops(flow):
+        flow = flows.build(function, takes_warp)
     width = options.lanes or preferred_width(function, flow)
     geometry = Geometry(options.block, width)
     place = places(module, function, global_image(module), width)

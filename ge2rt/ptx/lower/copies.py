@@ -4,6 +4,10 @@ The fast copy runs with all lanes and knows no masks. Where a branch parts the l
 are left at both targets and the slow copy takes over at the earlier one: it walks over its nodes
 in order, passes those that no lane waits for, and jumps back at a loop's last node while lanes go
 round. At a join where all lanes are together again it returns to the fast copy.
+
+Where lanes wait for other lanes in a loop (a lock), the walk does not jump back at the loop's last
+node: it goes on with the lanes that left, and starts anew at its end. Code for the whole warp and
+barriers let it go by until no lane waits in such a loop.
 """
 
 from __future__ import annotations
@@ -15,14 +19,28 @@ from ge2rt.ptx.ast import Imm, Instr
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import UNIFORM
 from ge2rt.ptx.lower.body import abort, lower_instr, lower_node
-from ge2rt.ptx.lower.graph import bits
+from ge2rt.ptx.lower.flow import Node
 from ge2rt.ptx.lower.regions import Region
-from ge2rt.ptx.lower.shape import read_names, sources, written_names
+from ge2rt.ptx.lower.shape import read_names, sources, takes_warp, written_names
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.native import ABORT_BARRIER
 
 if TYPE_CHECKING:
     from ge2rt.ptx.lower.schedule import Schedule
+
+ATTEND_EVERY = 1 << 16  # passes of a loop without a known end between two looks at signals
+ATTEND = """define internal void @ge2rt_attend(ptr %launch, ptr %arena) noinline cold {
+  %at = getelementptr i8, ptr %launch, i64 24
+  %log = load ptr, ptr %at
+  %none = icmp eq ptr %log, null
+  br i1 %none, label %done, label %call
+call:
+  %look = load ptr, ptr %log
+  call void %look(ptr %launch, ptr %arena)
+  br label %done
+done:
+  ret void
+}"""
 
 
 class RegionWriter:
@@ -33,6 +51,7 @@ class RegionWriter:
         self.code, self.plan, self.e = schedule.code, schedule.plan, schedule.e
         self.flow, self.width = self.code.flow, self.code.width
         self.slow = [n for n in region.nodes if n in region.slow]
+        self.turns = [t for t in self.code.kinds.spread.turns if t in region.slow]
         self.word = f"i{self.width}"
         self.tag = f"r{region.index}"
         self.masked = self.plan.mode != "plain"  # warps keep a mask of living lanes
@@ -56,8 +75,7 @@ class RegionWriter:
         for at, node in enumerate(self.slow):
             self._slow(node, at)
         if self.slow:
-            e.label(f"{self.tag}.walked")
-            e.line(f"br label %{self.next}")
+            self._walked()
         if not self.sets:
             self._loop_end()
         if index == 0 and self.plan.mode == "set":
@@ -345,8 +363,8 @@ class RegionWriter:
             e.line(f"br label %{self.next}")
             return
         scope.flush(self.flow.live_out(at))
-        if any(target <= at for target in node.targets) and self._may_spin(at):
-            self._poll()
+        if any(target <= at for target in node.targets):
+            self._poll(at)
         if node.kind == "branch" and len(set(node.targets)) > 1:
             self._fast_branch(scope, at)
         elif node.kind == "switch":
@@ -354,25 +372,41 @@ class RegionWriter:
         else:
             e.line(f"br label %{self._fast_label(node.targets[0])}")
 
-    def _poll(self) -> None:
-        """Leave the function where the launch is to stop."""
-        e, on = self.e, self.e.name("on")
+    def _poll(self, at: int) -> None:
+        """At a loop's last node: leave the function where the launch is to stop."""
+        e = self.e
+        loops = [lp for lp in self.flow.loops if lp.members >> at & 1]
+        if not loops or loops[-1] in self.schedule.counted:
+            return
+        if any(lp in self.schedule.waiting for lp in loops):
+            self._wait()
+        on, beat = e.name("on"), self.code.alloca("beat", "i32")
         word = e.raw("load atomic i32, ptr %abort monotonic, align 4", "i32")
-        go = e.compare("icmp eq", word, Value("i32", "0"))
-        e.line(f"br {go}, label %{on}, label %leave")
+        turn = e.binary("add", e.raw(f"load i32, ptr {beat}", "i32"), Value("i32", "1"))
+        e.line(f"store {turn}, ptr {beat}")
+        low = e.binary("and", turn, Value("i32", str(ATTEND_EVERY - 1)))
+        due = e.compare("icmp eq", low, Value("i32", "0"))
+        stop = e.compare("icmp ne", word, Value("i32", "0"))
+        look, stay = e.name("look"), e.name("stay")
+        e.line(f"br {e.binary('or', due, stop)}, label %{look}, label %{on}, !prof !1")
+        e.label(look)
+        e.line(f"br {stop}, label %leave, label %{stay}")
+        e.label(stay)
+        self._attend()
+        e.line(f"br label %{on}")
         e.label(on)
+
+    def _attend(self) -> None:
+        """Let the host look at signals."""
+        self.e.declarations["ge2rt_attend"] = ATTEND
+        self.e.line("call void @ge2rt_attend(ptr %launch, ptr %arena)")
+
+    def _wait(self) -> None:
+        """Once a pass of a loop that waits for other threads."""
+        self.e.line('call void asm sideeffect "", "~{memory}"()')
 
     def _fast_label(self, target: int) -> str:
         return self.next if target == self.flow.exit else f"{self.tag}.f{target}"
-
-    def _may_spin(self, at: int) -> bool:
-        """Whether a loop around the node waits for what other threads write."""
-        for loop in self.flow.loops:
-            if loop.members >> at & 1:
-                for member in bits(loop.members):
-                    if any(spins(i) for i in self.flow.nodes[member].instrs):
-                        return True
-        return False
 
     def _fast_branch(self, scope: Scope, at: int) -> None:
         e, node = self.e, self.flow.nodes[at]
@@ -441,6 +475,7 @@ class RegionWriter:
         run = f"{self.tag}.w{at}"
         e.line(f"br {some}, label %{run}, label %{after}")
         e.label(run)
+        self._gate(node, after)
         e.line(f"store {word} 0, ptr {self._mask(at)}")
         if at in self.code.kinds.spread.joins:
             whole, parted = e.compare("icmp eq", mask, Value(word, "-1")), e.name("parted")
@@ -483,24 +518,50 @@ class RegionWriter:
             slot = self._mask(target)
             waiting = e.raw(f"load {self.word}, ptr {slot}", self.word)
             e.line(f"store {e.binary('or', waiting, mask)}, ptr {slot}")
-        back = [t for t in masks if t <= at]
-        if not back:
+        back = [t for t in masks if t <= at and t != self.flow.exit]
+        if not back or min(back) in self.turns:
             e.line(f"br label %{after}")
             return
         target = min(back)
-        self._poll()
+        self._poll(at)
         if len(masks) == 1:
             e.line(f"br label %{self.tag}.s{target}")
             return
         some = e.compare("icmp ne", masks[target], Value(self.word, "0"))
         e.line(f"br {some}, label %{self.tag}.s{target}, label %{after}")
 
+    def _turning(self) -> Value | None:
+        """The lanes that wait in loops for other lanes; None where there are no such loops."""
+        found: Value | None = None
+        for turn in self.turns:
+            mask = self.e.raw(f"load {self.word}, ptr {self._mask(turn)}", self.word)
+            found = mask if found is None else self.e.binary("or", found, mask)
+        return found
 
-def spins(instr: Instr) -> bool:
-    """Whether an instruction reads what another thread may be writing."""
-    if instr.op == "ld":
-        return any(instr.has(m) for m in ("volatile", "relaxed", "acquire"))
-    return instr.op in ("atom", "nanosleep")
+    def _gate(self, node: Node, after: str) -> None:
+        """Lanes at a barrier or at code for the whole warp let those that wait come first."""
+        if node.kind != "barrier" and not any(takes_warp(i) for i in node.instrs):
+            return
+        e, others = self.e, self._turning()
+        if others is None:
+            return
+        alone, through = e.compare("icmp eq", others, Value(self.word, "0")), e.name("through")
+        e.line(f"br {alone}, label %{through}, label %{after}")
+        e.label(through)
+
+    def _walked(self) -> None:
+        """The end of the walk: start anew while lanes wait for other lanes."""
+        e = self.e
+        e.label(f"{self.tag}.walked")
+        others = self._turning()
+        if others is None:
+            e.line(f"br label %{self.next}")
+            return
+        again, some = e.name("again"), e.compare("icmp ne", others, Value(self.word, "0"))
+        e.line(f"br {some}, label %{again}, label %{self.next}")
+        e.label(again)
+        self._poll(self.turns[0])
+        e.line(f"br label %{self.tag}.s{self.slow[0]}")
 
 
 def _unguarded(instr: Instr) -> Instr:

@@ -9,6 +9,7 @@ The guarantees that :mod:`ge2rt.ptx.lower.spread` builds on:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -135,9 +136,12 @@ class Flow:
         return out
 
 
-def build(function: Function) -> Flow:
-    """Cut at barriers, give each loop one last node, and number the nodes in walking order."""
-    drafts = _split(function)
+def build(function: Function, apart: Callable[[Instr], bool] | None = None) -> Flow:
+    """Cut at barriers, give each loop one last node, and number the nodes in walking order.
+
+    ``apart`` says before which further instructions to cut.
+    """
+    drafts = _split(function, apart)
     entry = drafts[0].label
     table = {draft.label: draft for draft in drafts}
     order, loops = _arrange(table, entry)
@@ -193,18 +197,21 @@ def _unify_latches(
     return changed
 
 
-def _split(function: Function) -> list[_Draft]:
+def _split(function: Function, apart: Callable[[Instr], bool] | None) -> list[_Draft]:
     drafts: list[_Draft] = []
     for block in function.blocks:
-        _Cutter(drafts, block.label).cut(block.instrs, block.successors)
+        _Cutter(drafts, block.label, apart).cut(block.instrs, block.successors)
     return drafts
 
 
 class _Cutter:
     """Cuts one block at barriers, traps and control transfers."""
 
-    def __init__(self, drafts: list[_Draft], label: str) -> None:
+    def __init__(
+        self, drafts: list[_Draft], label: str, apart: Callable[[Instr], bool] | None
+    ) -> None:
         self._drafts = drafts
+        self._apart = apart
         self._label = label
         self._pieces = 0
         self._open(label)
@@ -242,6 +249,11 @@ class _Cutter:
                     return
             elif is_barrier(instr):
                 self._barrier(instr)
+            elif self._apart is not None and self._now.instrs and self._apart(instr):
+                after = self._fresh()
+                self._end("goto", [after])
+                self._open(after)
+                self._now.instrs.append(instr)
             else:
                 self._now.instrs.append(instr)
         self._end("goto", [successors[0] if successors else _EXIT])

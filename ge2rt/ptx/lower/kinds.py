@@ -17,6 +17,7 @@ from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.places import Places
 from ge2rt.ptx.lower.shape import destinations, read_names, register_of, shape_of, written_names
 from ge2rt.ptx.lower.spread import Spread, spread
+from ge2rt.ptx.lower.waits import waiting_loops
 
 _WARP = frozenset(
     [
@@ -72,13 +73,14 @@ class Analysis:
     def run(self) -> Kinds:
         """Iterate to the end."""
         flow = self._flow
+        waiting = waiting_loops(flow)
         forced: set[str] = set()
         names = list(flow.registers)
         while True:
             while self._sweep(forced):
                 pass
             divergent = frozenset(n for n in range(len(flow.nodes)) if self._parts(n))
-            found = spread(flow, divergent)
+            found = spread(flow, divergent, waiting)
             wanted = {names[r] for r in range(len(names)) if any(b >> r & 1 for b in found.blends)}
             if wanted <= forced:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ge2rt.ptx.ast import Address, Instr, Not, Operand, Pair, Reg, Vector
+from ge2rt.ptx.ast import Address, Imm, Instr, Not, Operand, Pair, Reg, Vector
 
 # Opcodes whose first operand is read, not written.
 NO_RESULT = frozenset(
@@ -40,6 +40,16 @@ BARRIER = frozenset(("bar", "barrier"))
 def is_barrier(instr: Instr) -> bool:
     """Whether all warps of the block may have to meet here."""
     return instr.op in BARRIER and not instr.has("warp")
+
+
+def takes_warp(instr: Instr) -> bool:
+    """Whether an instruction is meant for all lanes of the warp together."""
+    if instr.op in ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"):
+        return True
+    if instr.op not in ("shfl", "vote", "match", "redux", "bar", "barrier"):
+        return False
+    members = instr.operands[-1]
+    return isinstance(members, Imm) and members.value & 0xFFFFFFFF == 0xFFFFFFFF
 
 
 def has_result(instr: Instr) -> bool:

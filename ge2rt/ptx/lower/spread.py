@@ -9,7 +9,9 @@ itself, so even a scalar is right. Lanes can wait in three ways:
 1. a branch parted them: X lies on a path from one successor, P on a path from another one (paths
    without the back edges of loops around the branch, up to its join);
 2. lanes left a loop and wait at its exit P while others still run X in the loop;
-3. lanes left a loop by different exits.
+3. lanes left a loop by different exits;
+4. lanes wait at the header of a loop that waits for other threads (see
+   :mod:`ge2rt.ptx.lower.waits`), so that those that left it can go on: here P stands before X.
 """
 
 from __future__ import annotations
@@ -25,15 +27,17 @@ from ge2rt.ptx.lower.graph import Loop, bits, nearest, reach
 class Spread:
     """``blends[x]`` is the set of registers whose writes in node x need a blend.
 
-    ``joins`` are the nodes where parted lanes may be complete again.
+    ``joins`` are the nodes where parted lanes may be complete again; ``turns`` the headers of loops
+    in which lanes wait for other lanes.
     """
 
     blends: tuple[int, ...]
     joins: frozenset[int]
+    turns: tuple[int, ...] = ()
 
 
-def spread(flow: Flow, divergent: Iterable[int]) -> Spread:
-    """The blends that the divergent branch nodes ask for."""
+def spread(flow: Flow, divergent: Iterable[int], waiting: Sequence[Loop] = ()) -> Spread:
+    """The blends that the divergent branch nodes ask for; ``waiting``: loops that wait."""
     blends = [0] * len(flow.nodes)
     joins: set[int] = set()
     parted: dict[Loop, set[int]] = {}
@@ -47,16 +51,22 @@ def spread(flow: Flow, divergent: Iterable[int]) -> Spread:
                 parted.setdefault(loop, set()).add(branch)
     for loop in parted:
         exits = loop_exits(flow, loop)
-        waiting = 0
+        left = 0
         for target in exits:
-            waiting |= flow.live_in[target]
+            left |= flow.live_in[target]
         for node in bits(loop.members):
-            blends[node] |= flow.written[node] & waiting
+            blends[node] |= flow.written[node] & left
         outer = [lp for lp in flow.loops if lp is not loop and not loop.members & ~lp.members]
         join = _common_join(flow, exits)
         joins.add(join)
         _pairs(flow, exits, outer, join, blends)
-    return Spread(tuple(blends), frozenset(j for j in joins if j != flow.exit))
+    inside = (1 << flow.exit) - 1
+    turns = sorted({loop.header for loop in waiting if loop in parted})
+    for loop in waiting:
+        if loop in parted:
+            for node in bits(reach(flow.edges, loop_exits(flow, loop), inside)):
+                blends[node] |= flow.written[node] & flow.live_in[loop.header]
+    return Spread(tuple(blends), frozenset(j for j in joins if j != flow.exit), tuple(turns))
 
 
 def loop_exits(flow: Flow, loop: Loop) -> tuple[int, ...]:

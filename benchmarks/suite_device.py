@@ -173,14 +173,18 @@ def simulator() -> list[Row]:
     return [faster("2*x+1, 4,096 f32", times, "CUDASIM", 1000)]
 
 
-def _long_source(statements: int) -> str:
-    lines = [
-        f"  {'abcd'[k % 4]} = {'abcd'[(k + 1) % 4]} * {'abcd'[(k + 2) % 4]} + x[(i + {k}) & 1023];"
-        for k in range(statements)
-    ]
+def _long_source(loops: int, statements: int = 50) -> str:
+    """A kernel of many loops, each of straight code over four values."""
+    body = []
+    for loop in range(loops):
+        body.append("#pragma unroll 1\n  for (int r = 0; r < rounds; ++r) {")
+        for k in range(statements):
+            d, e, f = ("abcd"[(k + j) % 4] for j in range(3))
+            body.append(f"    {d} = {e} * {f} + x[i + {loop + k}];")
+        body.append("  }")
     return (
-        'extern "C" __global__ void longer(float* x) {\n  const int i = threadIdx.x;\n'
-        "  float a = x[i], b = 1.0f, c = 0.5f, d = 0.25f;\n" + "\n".join(lines)
+        'extern "C" __global__ void longer(float* x, int rounds) {\n  const int i = threadIdx.x;\n'
+        "  float a = x[i], b = 1.0f, c = 0.5f, d = 0.25f;\n  " + "\n".join(body)
         + "\n  x[i] = a + b + c + d;\n}\n"
     )  # fmt: skip
 
@@ -201,7 +205,7 @@ print(json.dumps([first, time.perf_counter() - start]))
 
 
 def tiers() -> list[Row]:
-    ptx = compile_text(_long_source(1350), arch="sm_80").data
+    ptx = compile_text(_long_source(60), arch="sm_80").data
     count = sum(1 for line in ptx.decode().splitlines() if line.strip().endswith(";"))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "longer.ptx")

@@ -77,8 +77,7 @@ class Analysis:
         forced: set[str] = set()
         names = list(flow.registers)
         while True:
-            while self._sweep(forced):
-                pass
+            self._settle(forced)
             divergent = frozenset(n for n in range(len(flow.nodes)) if self._parts(n))
             found = spread(flow, divergent, waiting)
             wanted = {names[r] for r in range(len(names)) if any(b >> r & 1 for b in found.blends)}
@@ -90,6 +89,17 @@ class Analysis:
         for name in names:
             self._lanes.setdefault(name, UNIFORM)  # read but never written
         return Kinds(self._lanes, divergent, found, self._trusted)
+
+    def _settle(self, forced: set[str]) -> None:
+        """Sweep to the end. Definitions in a circle that starts from no value start uniform."""
+        while True:
+            while self._sweep(forced):
+                pass
+            stuck = self._defined - self._lanes.keys()
+            if not stuck:
+                return
+            self._lanes.update(dict.fromkeys(stuck, UNIFORM))
+            self._touched = stuck
 
     def _sweep(self, forced: set[str]) -> bool:
         """Look again at what reads a changed register."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from ge2rt.base.text import one_line
+
 
 class Status(IntEnum):
     """Return codes of the contract."""
@@ -27,6 +29,10 @@ DETAIL: dict[str, int] = {
     "missing_output": 11, "device": 100, "dtype": 101, "layout": 102, "shape": 103, "stride": 104,
     "transpose": 105, "cuda": 130, "unknown": 999,
 }  # fmt: skip
+
+
+# the most characters of a record's parts that repeat a caller's values
+_FOREIGN = {"kernel": 100, "argument": 200, "got": 1000}
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,13 @@ class Ge2rtError(Exception):
     code = Status.INTERNAL
 
     def __init__(self, message: str, **parts: Any) -> None:
+        for name in parts.keys() & _FOREIGN.keys():  # these repeat what a caller handed in
+            parts[name] = one_line(parts[name], _FOREIGN[name])
         self.record = ErrorRecord(code=self.code, message=message, **parts)
         super().__init__(str(self.record))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.record, self.__dict__)
 
     def about(self, **parts: Any) -> Ge2rtError:
         """The same error with parts filled in that its origin could not know (kernel, where...)."""
@@ -90,6 +101,14 @@ class Ge2rtError(Exception):
         """The same error with parts changed."""
         kept = {k: v for k, v in vars(self.record).items() if k not in ("code", "message")}
         return type(self)(self.record.message, **{**kept, **parts})
+
+
+def _rebuilt(kind: type[Ge2rtError], record: ErrorRecord, state: dict[str, Any]) -> Ge2rtError:
+    """An error out of a pickle (pools of processes hand errors on that way)."""
+    made = kind.__new__(kind, str(record))
+    made.args = (str(record),)
+    made.__dict__.update(state)
+    return made
 
 
 class InvalidArgumentError(Ge2rtError, ValueError):
@@ -144,6 +163,10 @@ class RegistryError(InvalidArgumentError):
     def __init__(self, message: str, *, faults: tuple[str, ...] = (), **parts: Any) -> None:
         self.faults = faults
         super().__init__(message, **parts)
+
+    def replaced(self, **parts: Any) -> RegistryError:
+        """The same error with parts changed."""
+        return super().replaced(**{"faults": self.faults, **parts})  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

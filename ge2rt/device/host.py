@@ -15,6 +15,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, OutOfMemoryError
+from ge2rt.base.text import show
 from ge2rt.device.api import Device, Memory
 from ge2rt.device.pointers import torch_empty
 
@@ -111,10 +112,10 @@ class HostStreams:
 
     def check(self, stream: int) -> None:
         """InvalidArgumentError for what is no handle from here."""
-        if stream not in self.handles:
+        if not isinstance(stream, (int, np.integer)) or stream not in self.handles:
             raise InvalidArgumentError(
                 "not a stream of this device", expected="0 or a stream made by ge2rt on it",
-                got=repr(stream), argument="stream",
+                got=show(stream), argument="stream",
             )  # fmt: skip
 
 

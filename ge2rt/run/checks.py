@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.shapes import byte_span, size_of
+from ge2rt.base.text import show
 from ge2rt.spec.model import Bound, BufferDesc, BufferSpec
 
 # How hard NumPy may think about interleaved views before they count as overlapping.
 _OVERLAP_WORK = 10_000
+_MOST_BUFFERS = 4096  # a kernel's parameters end at 4 KB, or 32 KB since sm_70
+_ADDRESSES = 2**63  # no process, and no GPU, has memory beyond
 
 
 def as_pointers(buffers: Any, kernel: str) -> list[int]:
     """The call's buffers as plain ints; None is the null pointer 0."""
-    if isinstance(buffers, str | bytes | dict) or not hasattr(buffers, "__iter__"):
+    if isinstance(buffers, str | bytes | Mapping) or not hasattr(buffers, "__iter__"):
         raise InvalidArgumentError(
             "buffers cannot be read", kernel=kernel, expected="a list of device pointers as ints",
-            got=type(buffers).__name__,
+            got=show(buffers),
         )  # fmt: skip
-    return [_as_pointer(value, index, kernel) for index, value in enumerate(buffers)]
+    given = itertools.islice(buffers, _MOST_BUFFERS + 1)  # an iterator may never end
+    pointers = [_as_pointer(value, index, kernel) for index, value in enumerate(given)]
+    if len(pointers) > _MOST_BUFFERS:
+        raise InvalidArgumentError(
+            "too many buffers", kernel=kernel, expected=f"at most {_MOST_BUFFERS}"
+        )
+    return pointers
 
 
 def _as_pointer(value: Any, index: int, kernel: str) -> int:
@@ -41,7 +51,7 @@ def _as_pointer(value: Any, index: int, kernel: str) -> int:
     if not 0 <= pointer < 2**64:
         raise InvalidArgumentError(
             "pointer out of range", kernel=kernel, argument=f"buffers[{index}]",
-            expected="0 <= pointer < 2**64", got=str(pointer),
+            expected="0 <= pointer < 2**64", got=show(pointer),
         )  # fmt: skip
     return pointer
 
@@ -81,6 +91,13 @@ def check_pointers(bound: Bound, pointers: Sequence[int]) -> None:
                 expected=f"a multiple of {desc.dtype.itemsize} bytes for {desc.dtype}",
                 got=hex(pointer), next_step="copy the data to an aligned buffer",
             )  # fmt: skip
+        low, high = _range(desc, pointer)
+        if not 0 < low <= high <= _ADDRESSES:
+            raise InvalidArgumentError(
+                "the buffer reaches beyond the address space", kernel=name, argument=spec.name,
+                expected=f"addresses of 1 to 2**63 for {desc}", got=f"{low:#x} to {high:#x}",
+                next_step="check pointer, offset and strides",
+            )  # fmt: skip
     for index, other in overlaps(bound, pointers):
         first, second = bound.kernel.buffers[index], bound.kernel.buffers[other]
         raise InvalidArgumentError(
@@ -119,8 +136,8 @@ def share_memory(a: BufferDesc, at_a: int, b: BufferDesc, at_b: int) -> bool:
     """Whether two buffers have a byte in common (exactly, for all but very hard cases)."""
     low_a, high_a = _range(a, at_a)
     low_b, high_b = _range(b, at_b)
-    if low_a >= high_b or low_b >= high_a:
-        return False
+    if low_a >= high_b or low_b >= high_a or low_a == high_a or low_b == high_b:
+        return False  # apart, or without any element
     try:
         # NumPy's annotation knows the two special values only
         return np.shares_memory(_view(a, at_a), _view(b, at_b), max_work=_OVERLAP_WORK)  # type: ignore[arg-type]

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ge2rt.base.shapes import byte_span
 from ge2rt.device.api import Launcher, NativeEntry
 from ge2rt.run.stub import separation
-from ge2rt.spec.model import Bound
+from ge2rt.spec.model import Bound, BufferDesc
 
 Run: TypeAlias = Callable[[Sequence[int], int], int]
 
@@ -37,7 +38,10 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
     if any(desc is None for desc in bound.descs):
         return slow  # optional buffers may come as null or be left out: not worth a fast form
     names = [f"b{index}" for index in range(len(bound.descs))]
-    tests = [f"type({n}) is int and {n} > 0" for n in names] + _separate(bound, names)
+    tests = [
+        f"type({n}) is int and {n} > {_below(d)}" for n, d in zip(names, bound.descs, strict=True)
+    ]
+    tests += _separate(bound, names)
     mask = 15 if target.aligned else max(d.dtype.itemsize for d in bound.descs if d) - 1
     tests.append(f"not ({' | '.join(names)}) & {mask}")
     args = [names[i] + (f" + {offset}" if offset else "") for i, offset in target.pointers]
@@ -69,6 +73,13 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
     exec("\n".join(body), scope)  # the text is made of numbers and of the names above only
     run: Run = scope["run"]
     return run
+
+
+def _below(desc: BufferDesc | None) -> int:
+    """The largest address that cannot be the buffer's: its lowest byte would lie at 0 or before."""
+    assert desc is not None
+    low, _ = byte_span(desc.shape, desc.strides, desc.dtype.itemsize)
+    return max(0, -(low + desc.offset * desc.dtype.itemsize))
 
 
 def _separate(bound: Bound, names: Sequence[str]) -> list[str]:

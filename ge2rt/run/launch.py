@@ -30,7 +30,7 @@ from ge2rt.spec.registry import default_registry
 
 _KEPT_SNAPSHOTS = 8
 _KEPT_PLANS = 4096
-_MAX_NESTING = 100
+_LARGEST_SNAPSHOT = 10_000
 _LONGEST_NAME = 100
 
 
@@ -75,13 +75,18 @@ def launch_kernel(
 
 def _look(name: Any, buffers: Any, descs: Any, stream: int = 0) -> int:
     """Run the plan of an equal former call, or prepare a new one."""
-    formers = _recent.get(name) if type(name) is str else None
-    if formers:
-        exact = _exact(descs)
-        for former in formers:
-            if former.exact == exact:
-                return former.plan.run(buffers, stream)
+    for former in _recent.get(name, ()) if type(name) is str else ():
+        if _is_equal(former, descs):
+            return former.plan.run(buffers, stream)
     return _launch_new(name, buffers, descs, stream)
+
+
+def _is_equal(former: _Recent, descs: Any) -> bool:
+    try:
+        # == first: it ends at the first difference, however large descs are
+        return bool(former.snapshot == descs) and former.exact == _exact(descs)
+    except (ValueError, RecursionError):
+        return False  # arrays have no truth; cyclic descs have no end
 
 
 def _exact(descs: Any) -> bytes | None:
@@ -92,25 +97,26 @@ def _exact(descs: Any) -> bytes | None:
         return None
 
 
-def _plain_copy(value: Any, depth: int = 0) -> Any:
+def _plain_copy(value: Any, room: list[int]) -> Any:
     """A deep copy of dicts with string keys, lists, tuples and plain values; else TypeError."""
     kind = type(value)
     if kind in (str, int, float, bool, type(None)):
         return value
-    if depth > _MAX_NESTING:
-        raise TypeError("nested too deeply")
+    room[0] -= 1 + len(value) if kind in (dict, list, tuple) else 0
+    if room[0] < 0:
+        raise TypeError("too large, or without end")
     if kind is dict and all(type(key) is str for key in value):
-        return {key: _plain_copy(item, depth + 1) for key, item in value.items()}
+        return {key: _plain_copy(item, room) for key, item in value.items()}
     if kind is list or kind is tuple:
-        return kind(_plain_copy(item, depth + 1) for item in value)
+        return kind([_plain_copy(item, room) for item in value])
     raise TypeError(f"{kind.__name__} is not plain")
 
 
 def _snapshot(descs: Any) -> Any:
     """A copy of descs that nobody else can change, or None where they hold foreign objects."""
     try:
-        return _plain_copy(descs)
-    except (TypeError, RuntimeError):  # RuntimeError: a dict changed its size meanwhile
+        return _plain_copy(descs, [_LARGEST_SNAPSHOT])
+    except (TypeError, RuntimeError):  # RuntimeError: too deep, or changed by another thread
         return None
 
 

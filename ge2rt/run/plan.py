@@ -17,7 +17,7 @@ from ge2rt.build.records import Binary, Problem, Source
 from ge2rt.device.api import Device, Function, Launcher, LaunchShape
 from ge2rt.run.checks import as_pointers, check_pointers, place
 from ge2rt.run.fastpath import Run, Target, compile_fast
-from ge2rt.run.report import failed
+from ge2rt.run.report import answer
 from ge2rt.run.select import Choice
 from ge2rt.run.specialize import is_static
 from ge2rt.run.stub import Record, fits, get_stub, prepare_record
@@ -82,8 +82,8 @@ class Plan:
         """Launch; 0 or a negative status. Never raises unless ``GE2RT_RAISE`` is on."""
         try:
             return self.run(buffers, stream)
-        except Ge2rtError as fault:
-            return failed(fault, self.kernel)
+        except Exception as fault:  # noqa: BLE001 - a code is the answer, whatever happens
+            return answer(fault, self.kernel)
 
     def __repr__(self) -> str:
         listed = ", ".join(str(d) if d else "-" for d in self.bound.descs)

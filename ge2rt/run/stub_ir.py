@@ -29,7 +29,10 @@ STUB_IR = r"""
 @PyDict_Type = external global i8
 @PyList_Type = external global i8
 @PyTuple_Type = external global i8
+@PyFloat_Type = external global i8
+@PyUnicode_Type = external global i8
 
+declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyList_Size(ptr)
 declare ptr @PyList_GetItem(ptr, i64)
 declare i64 @PyTuple_Size(ptr)
@@ -69,32 +72,58 @@ not_list:
   %is_tuple = icmp eq ptr %ta, @PyTuple_Type
   br i1 %is_tuple, label %tuple, label %leaf
 leaf:
+  %is_int = icmp eq ptr %ta, @PyLong_Type
+  %is_str = icmp eq ptr %ta, @PyUnicode_Type
+  %is_plain = or i1 %is_int, %is_str
+  br i1 %is_plain, label %plain, label %not_plain
+plain:
   %equal = call i32 @PyObject_RichCompareBool(ptr %a, ptr %b, i32 2)
   %is_equal = icmp eq i32 %equal, 1
   ret i1 %is_equal
+not_plain:
+  %is_float = icmp eq ptr %ta, @PyFloat_Type
+  br i1 %is_float, label %float, label %no
+float:
+  ; by bits: 0.0 is not -0.0, and a nan is itself
+  %fa = call double @PyFloat_AsDouble(ptr %a)
+  %fb = call double @PyFloat_AsDouble(ptr %b)
+  %bits_a = bitcast double %fa to i64
+  %bits_b = bitcast double %fb to i64
+  %f_equal = icmp eq i64 %bits_a, %bits_b
+  ret i1 %f_equal
 dict:
+  ; in step, keys compared as they come: a lookup could run the code of foreign keys
   %da = call i64 @PyDict_Size(ptr %a)
   %db = call i64 @PyDict_Size(ptr %b)
   %d_same = icmp eq i64 %da, %db
   br i1 %d_same, label %dict_start, label %no
 dict_start:
-  %position = alloca i64
-  %key = alloca ptr
-  %value = alloca ptr
-  store i64 0, ptr %position
+  %at_a = alloca i64
+  %at_b = alloca i64
+  %key_a = alloca ptr
+  %key_b = alloca ptr
+  %value_a = alloca ptr
+  %value_b = alloca ptr
+  store i64 0, ptr %at_a
+  store i64 0, ptr %at_b
   br label %dict_next
 dict_next:
-  %more = call i32 @PyDict_Next(ptr %b, ptr %position, ptr %key, ptr %value)
-  %has = icmp ne i32 %more, 0
-  br i1 %has, label %dict_item, label %yes
-dict_item:
-  %k = load ptr, ptr %key
-  %v = load ptr, ptr %value
-  %other = call ptr @PyDict_GetItemWithError(ptr %a, ptr %k)
-  %absent = icmp eq ptr %other, null
-  br i1 %absent, label %no, label %dict_compare
-dict_compare:
-  %d_equal = call i1 @same(ptr %other, ptr %v)
+  %more_b = call i32 @PyDict_Next(ptr %b, ptr %at_b, ptr %key_b, ptr %value_b)
+  %has_b = icmp ne i32 %more_b, 0
+  br i1 %has_b, label %dict_other, label %yes
+dict_other:
+  %more_a = call i32 @PyDict_Next(ptr %a, ptr %at_a, ptr %key_a, ptr %value_a)
+  %has_a = icmp ne i32 %more_a, 0
+  br i1 %has_a, label %dict_key, label %no
+dict_key:
+  %ka = load ptr, ptr %key_a
+  %kb = load ptr, ptr %key_b
+  %k_equal = call i1 @same(ptr %ka, ptr %kb)
+  br i1 %k_equal, label %dict_value, label %no
+dict_value:
+  %va = load ptr, ptr %value_a
+  %vb = load ptr, ptr %value_b
+  %d_equal = call i1 @same(ptr %va, ptr %vb)
   br i1 %d_equal, label %dict_next, label %no
 list:
   %la = call i64 @PyList_Size(ptr %a)
@@ -360,6 +389,4 @@ slow:
   %result = call ptr @PyObject_Vectorcall(ptr %python, ptr %args, i64 %given, ptr null)
   ret ptr %result
 }
-
-@PyUnicode_Type = external global i8
 """

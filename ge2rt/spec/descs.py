@@ -19,6 +19,7 @@ import numpy as np
 from ge2rt.base.dtypes import DTYPES, DType, dtype_of
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import canonical_strides, contiguous_strides
+from ge2rt.base.text import show
 from ge2rt.spec.model import BufferDesc
 from ge2rt.spec.suggest import did_you_mean
 
@@ -133,24 +134,9 @@ def _wrong(
     argument: str, expected: str, got: Any, detail: str = "argument"
 ) -> InvalidArgumentError:
     return InvalidArgumentError(
-        "the value cannot be used", argument=argument, expected=expected, got=_show(got),
+        "the value cannot be used", argument=argument, expected=expected, got=show(got),
         detail=detail,
     )  # fmt: skip
-
-
-def _show(value: Any) -> str:
-    """A short text of any object; its type where it is not plain."""
-    plain = (int, float, str, bool, type(None))
-    if isinstance(value, str):
-        return repr(value[:60])
-    if isinstance(value, int) and value.bit_length() > 256:
-        return f"a number of {value.bit_length()} bits"
-    if isinstance(value, plain):
-        return repr(value)
-    if type(value) in (list, tuple) and all(isinstance(v, plain) for v in value[:8]):
-        inner = ", ".join(_show(v) for v in value[:8]) + (", ..." if len(value) > 8 else "")
-        return f"[{inner}]"
-    return f"an object of type {type(value).__name__}"
 
 
 def _whole(value: Any, argument: str, detail: str) -> int:
@@ -244,6 +230,6 @@ def _dtype(value: Any, argument: str) -> DType:
 
 def _bad_dtype(argument: str, value: Any, hint: str) -> InvalidTypeError:
     return InvalidTypeError(
-        "dtype cannot be used", argument=argument, expected=", ".join(DTYPES), got=_show(value),
+        "dtype cannot be used", argument=argument, expected=", ".join(DTYPES), got=show(value),
         detail="dtype", next_step=hint,
     )  # fmt: skip

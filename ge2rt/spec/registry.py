@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ge2rt.base import switches
+from ge2rt.base import events, switches
 from ge2rt.base.errors import InvalidArgumentError, RegistryError
 from ge2rt.base.paths import resource
 from ge2rt.spec import snapshot
@@ -83,6 +83,7 @@ class Registry:
                 self._put(row)
             self._files = (*self._files, str(file))
             self.version = next(_versions)
+        events.emit("registry.change", file=str(file))
 
     def add(self, kernel: KernelSpec, *, replace: bool = False) -> None:
         """Add one finished declaration."""
@@ -93,6 +94,7 @@ class Registry:
             self._check_clashes(Path(kernel.source or "-"), [(row, replace, {})])
             self._put(row)
             self.version = next(_versions)
+        events.emit("registry.change", kernel=kernel.name)
 
     def _check_clashes(self, file: Path, rows: list[tuple[_Row, bool, Any]]) -> None:
         faults = []

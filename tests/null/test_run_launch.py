@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import struct
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import ge2rt
 from ge2rt.base.errors import InvalidArgumentError, last_error
 from ge2rt.device.null import NullDevice
+from ge2rt.run import launch as launching
 
 
 @pytest.fixture
@@ -138,13 +140,19 @@ def test_failures_are_logged_and_can_be_raised(device, caplog, monkeypatch):
         plan([A, 0])
 
 
-def test_what_no_room_foresaw_is_minus_7(device):
+def test_what_a_callers_object_raises_is_minus_1(device):
     class Hostile(dict):
         def get(self, *_):
             raise RuntimeError("boom")
 
-    assert ge2rt.launch_kernel("copy", [A, B], Hostile(descs([4], [4]))) == -7
-    assert "boom" in last_error().message
+    assert ge2rt.launch_kernel("copy", [A, B], Hostile(descs([4], [4]))) == -1
+    assert "an object of the call raised RuntimeError: boom" in str(last_error())
+
+
+def test_what_no_room_foresaw_is_minus_7(device, monkeypatch):
+    monkeypatch.setattr(launching, "parse_descs", operator.itemgetter("nothing"))
+    assert ge2rt.launch_kernel("copy", [A, B], descs([4], [4])) == -7
+    assert last_error().message == "unexpected KeyError: 'nothing'"
 
 
 def test_missing_device_is_minus_2():

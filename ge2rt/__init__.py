@@ -30,6 +30,10 @@ _PUBLIC = {
     "clear_caches": "ge2rt.faces",
     "Stream": "ge2rt.faces",
     "Event": "ge2rt.faces",
+    "RawModule": "ge2rt.raw.module",
+    "RawKernel": "ge2rt.raw.module",
+    "ElementwiseKernel": "ge2rt.raw.elementwise",
+    "ReductionKernel": "ge2rt.raw.reduction",
     "load_registry": "ge2rt.spec.registry",
     "get_device": "ge2rt.device.registry",
     "register_device": "ge2rt.device.registry",
@@ -75,6 +79,9 @@ if TYPE_CHECKING:
     )
     from ge2rt.device.registry import get_device, register_device
     from ge2rt.faces import Event, Stream, choice, clear_caches, launch, synchronize, warmup
+    from ge2rt.raw.elementwise import ElementwiseKernel
+    from ge2rt.raw.module import RawKernel, RawModule
+    from ge2rt.raw.reduction import ReductionKernel
     from ge2rt.run.launch import prepare
     from ge2rt.run.plan import Plan
     from ge2rt.spec.registry import load_registry

@@ -1,0 +1,1 @@
+"""Kernels from any CUDA C++ text, by CuPy's calling conventions, on every device."""

@@ -12,7 +12,7 @@ from ge2rt.ptx.lower.places import Frames, round_up
 from ge2rt.ptx.lower.regions import Plan, Region
 from ge2rt.ptx.lower.shape import written_names
 from ge2rt.ptx.lower.values import Code
-from ge2rt.ptx.lower.waits import ends_by_counting, waiting_loops
+from ge2rt.ptx.lower.walk import LoopFacts
 from ge2rt.ptx.native import ARENA_ALIGN
 
 FRAME_HEAD = 64  # bytes: i32 alive mask, i32 next region
@@ -25,8 +25,7 @@ class Schedule:
         self.code, self.plan, self.symbol = code, plan, symbol
         self.seed = seed  # changes the order of the warps
         self.e = code.e
-        self.waiting = waiting_loops(code.flow)
-        self.counted = [lp for lp in code.flow.loops if ends_by_counting(code.flow, lp)]
+        self.loops = LoopFacts(code.flow)
         self.slots, size = self._frame_slots()
         geometry = code.geometry
         self.frames = Frames(size, geometry.warps, code.places.local_bytes * geometry.width)

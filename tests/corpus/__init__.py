@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from corpus.program import Program
 
-FAMILIES = ("reductions", "ordering")
+FAMILIES = ("reductions", "ordering", "images")
 
 
 def family(name: str) -> tuple[Program, ...]:

@@ -10,6 +10,7 @@ import operator
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from ge2rt.device.api import Device
 from ge2rt.device.pointers import address_of, describe
 from ge2rt.raw.signature import Parameter, Signature
 
+# Scalars and structs that are passed as they are; most calls are answered by the exact type.
+_EXACT = frozenset((bool, int, float, np.float32, np.float64, np.int32, np.int64, type(None)))
 _PLAIN = (bool, int, float, complex, type(None), bytes, bytearray, memoryview, np.generic)
 _C_DATA = (ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
 _RAW_BYTES = ("int8", "uint8", "")  # arrays of these are memory of any type
@@ -39,9 +42,11 @@ class Placed:
 
 def look(value: Any, index: int) -> Any:
     """``value`` as it is where it is a scalar or a struct, else the :class:`Placed` of an array."""
+    if type(value) in _EXACT:
+        return value
     if isinstance(value, np.ndarray):
-        address = int(value.__array_interface__["data"][0])
-        return Placed(address, "cpu", value.dtype.name, not value.flags.writeable, value)
+        address = value.__array_interface__["data"][0]
+        return Placed(address, "cpu", _dtype_name(value.dtype), not value.flags.writeable, value)
     if isinstance(value, _PLAIN + _C_DATA):
         return value
     if _is_number(value):
@@ -54,6 +59,16 @@ def look(value: Any, index: int) -> Any:
             raise
         return loose
     return Placed(found.address, found.device, found.dtype.numpy_name, found.readonly, value)
+
+
+@lru_cache(maxsize=256)
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return str(dtype.name)  # NumPy makes the text anew each time
+
+
+def clear() -> None:
+    """Forget the names of dtypes."""
+    _dtype_name.cache_clear()
 
 
 def _is_number(value: Any) -> bool:
@@ -233,7 +248,7 @@ def _pack_float(parameter: Parameter, value: Any, device: Device) -> bytes:
                 "a scalar of another dtype", expected=f"numpy.float{8 * size} or a Python float",
                 next_step=f"cast it: numpy.float{8 * size}(x), or float(x)",
             )  # fmt: skip
-        return value.tobytes()
+        return _bits(value)
     if isinstance(value, _C_DATA):
         return _c_bytes(value, size)
     if not isinstance(value, (int, float)):
@@ -253,7 +268,7 @@ def _pack_integer(parameter: Parameter, value: Any, device: Device) -> bytes:
                 "a scalar of another dtype", expected=f"numpy.int{8 * size} or a Python int",
                 next_step=f"cast it: numpy.int{8 * size}(x), or int(x)",
             )  # fmt: skip
-        return value.tobytes()
+        return _bits(value)
     if isinstance(value, _C_DATA):
         return _c_bytes(value, size)
     if not isinstance(value, int):
@@ -261,7 +276,8 @@ def _pack_integer(parameter: Parameter, value: Any, device: Device) -> bytes:
     low, high = _int_range(parameter)
     if not low <= value <= high:
         raise _Refused("out of range", expected=f"{low} .. {high}", dtype=False)
-    return (int(value) & (2 ** (8 * size) - 1)).to_bytes(size, "little")
+    mask: int = 2 ** (8 * size) - 1
+    return (int(value) & mask).to_bytes(size, "little")
 
 
 def _int_range(parameter: Parameter) -> tuple[int, int]:
@@ -279,9 +295,9 @@ def _pack_struct(parameter: Parameter, value: Any, device: Device) -> bytes:
     elif isinstance(value, (bytes, bytearray, memoryview, *_C_DATA)):
         data = bytes(value)
     elif isinstance(value, np.generic):
-        data = value.tobytes()
+        data = _bits(value)
     elif isinstance(value, complex) and size in _COMPLEX:
-        data = _COMPLEX[size](value).tobytes()
+        data = _bits(_COMPLEX[size](value))
     else:
         raise _Refused(
             "a struct is passed by value here", expected=f"{size} bytes: {parameter}",
@@ -311,6 +327,11 @@ def _scalar(value: Any) -> Any:
     raise _Refused("a scalar is needed, not an array")
 
 
+def _bits(value: np.generic) -> bytes:
+    data: bytes = value.tobytes()
+    return data
+
+
 def _c_bytes(value: Any, size: int) -> bytes:
     if ctypes.sizeof(value) != size:
         raise _Refused("a C value of another size", expected=f"{size} bytes")
@@ -331,11 +352,11 @@ def _natural(value: Any) -> bytes:
     if isinstance(value, Placed):
         return value.address.to_bytes(8, "little")
     if isinstance(value, np.generic):
-        return value.tobytes()
+        return _bits(value)
     if isinstance(value, (bytes, bytearray, memoryview, *_C_DATA)):
         return bytes(value)
     if isinstance(value, complex):
-        return np.complex128(value).tobytes()
+        return _bits(np.complex128(value))
     if isinstance(value, bool):
         return bytes([value])
     if isinstance(value, float):

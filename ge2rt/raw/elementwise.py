@@ -88,8 +88,8 @@ class ElementwiseKernel(Generated):
     ) -> Any:
         """Compute; the inputs, then all outputs or none. Returns the output(s).
 
-        ``size`` is the number of elements where every array is raw. Inputs that overlap an output in
-        memory, other than being the same view, are copied first.
+        ``size`` is the number of elements where every array is raw. Inputs that overlap an output
+        in memory, other than being the same view, are copied first.
         """
         inputs, outputs = self._arguments(args)
         shape = self._shape(inputs, outputs, size)
@@ -150,7 +150,7 @@ class ElementwiseKernel(Generated):
             raise InvalidArgumentError(
                 "a raw output has no shape of its own", kernel=self.name,
                 next_step="pass the output array",
-            )
+            )  # fmt: skip
         like = next((a.value for a in inputs if a.operand is not None), None)
         return [
             Argument(spec, operand.source, operand)
@@ -194,12 +194,13 @@ class ElementwiseKernel(Generated):
         text.quote("loop_prep", self.loop_prep)
         text.add(
             f"const {index} _step = blockDim.x * gridDim.x;",
-            f"for ({index} _i = blockIdx.x * ({index})blockDim.x + threadIdx.x; _i < _n; _i += _step) {{",
+            f"{index} _i = blockIdx.x * ({index})blockDim.x + threadIdx.x;",
+            "for (; _i < _n; _i += _step) {",
             "const long long i = _i;",
             *self._index_lines(rank),
             *walk.lines("_i", index),
         )  # fmt: skip
-        text.add(*self._elements(arguments, types), "{")
+        text.add(*self._elements(arguments), "{")
         text.quote("operation", self.operation)
         text.add(";", "}", "}")
         text.quote("after_loop", self.after_loop)
@@ -214,7 +215,7 @@ class ElementwiseKernel(Generated):
             lines.append(f"_ind.index_[{axis}] = _rest % _shape{axis}; _rest /= _shape{axis};")
         return lines
 
-    def _elements(self, arguments: list[Argument], types: dict[str, DType]) -> list[str]:
+    def _elements(self, arguments: list[Argument]) -> list[str]:
         """Inputs by value, outputs by reference."""
         lines = []
         for position, argument in enumerate(arguments):
@@ -222,6 +223,5 @@ class ElementwiseKernel(Generated):
                 name = argument.spec.name
                 mark = " " if position < len(self.in_specs) else "& "
                 const = "const " if position < len(self.in_specs) else ""
-                kind = "auto"
-                lines.append(f"{const}{kind}{mark}{name} = _p_{name}[_w_at_{name}];")
+                lines.append(f"{const}auto{mark}{name} = _p_{name}[_w_at_{name}];")
         return lines

@@ -1,4 +1,4 @@
-"""What elementwise and reduction kernels share: parameters, variants by types and layouts, calls."""
+"""What elementwise and reduction kernels share: parameters, variants by types and layouts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ def begin_text(
     return text
 
 
-def declarations(arguments: Sequence[Argument], types: dict[str, DType], writable: int) -> list[str]:
+def declarations(
+    arguments: Sequence[Argument], types: dict[str, DType], writable: int
+) -> list[str]:
     """The kernel's parameters for its arguments; those from index ``writable`` on are outputs."""
     found = []
     for index, argument in enumerate(arguments):
@@ -117,9 +119,7 @@ def declarations(arguments: Sequence[Argument], types: dict[str, DType], writabl
     return found
 
 
-def values_of(
-    arguments: Sequence[Argument], types: dict[str, DType], kernel: str
-) -> list[Any]:
+def values_of(arguments: Sequence[Argument], types: dict[str, DType], kernel: str) -> list[Any]:
     """The values for :func:`declarations`."""
     found: list[Any] = []
     for argument in arguments:

@@ -290,6 +290,7 @@ class RawFunction:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, nbytes: int) -> None:
+        """Accepted for CuPy's sake, and checked."""
         most = self.max_dynamic_shared_size_bytes
         if not 0 <= nbytes <= most:
             raise InvalidArgumentError(

@@ -68,7 +68,9 @@ def check_output(argument: Argument, shape: Sequence[int], kernel: str) -> None:
             got=type(argument.value).__name__, detail="dtype",
         )  # fmt: skip
     if operand.readonly:
-        raise InvalidArgumentError("output is read-only", kernel=kernel, argument=argument.spec.name)
+        raise InvalidArgumentError(
+            "output is read-only", kernel=kernel, argument=argument.spec.name
+        )
     if argument.spec.raw:
         return
     if tuple(operand.shape) != tuple(shape):
@@ -184,4 +186,3 @@ def placed(operand: Operand) -> Placed:
 def fresh(shape: Sequence[int], dtype: DType, device: Any, like: Any) -> Operand:
     """A new array on ``device``, of the library of ``like``."""
     return describe(device.empty(tuple(shape), dtype, like))
-

@@ -30,8 +30,7 @@ class Spec:
 def parse_params(text: str, kernel: str) -> tuple[Spec, ...]:
     """The parameters of a comma-separated list; InvalidArgumentError says what is wrong."""
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    specs = tuple(_parse(part, kernel) for part in parts)
-    return specs
+    return tuple(_parse(part, kernel) for part in parts)
 
 
 def _parse(part: str, kernel: str) -> Spec:
@@ -110,7 +109,7 @@ def dtype_for(spec: Spec, types: dict[str, DType]) -> DType:
 
 
 def as_scalar(value: Any, dtype: DType, spec: Spec, kernel: str) -> Any:
-    """A number as a NumPy scalar of the parameter's dtype; what would lose its meaning is refused."""
+    """A number as a NumPy scalar of the parameter's dtype; one that does not fit is refused."""
     is_float = isinstance(value, (float, np.floating)) or (
         isinstance(value, np.generic) and dtype_of(value.dtype).is_float
     )

@@ -125,7 +125,9 @@ class ReductionKernel(Generated):
         shapes = [a.operand.shape for a in inputs if a.walked and a.operand]
         if not shapes:
             raise InvalidArgumentError(
-                "there is no array to reduce", kernel=self.name, next_step="pass one that is not raw"
+                "there is no array to reduce",
+                kernel=self.name,
+                next_step="pass one that is not raw",
             )
         shape = broadcast_shapes(*shapes)
         axes = normalize_axes(None if axis is None else axis, len(shape))
@@ -146,9 +148,7 @@ class ReductionKernel(Generated):
             self._launch(plan, [*inputs, *outputs], types, device, stream)
         return returned([a.operand for a in outputs if a.operand], False)
 
-    def _arguments(
-        self, args: Sequence[Any], out: Any
-    ) -> tuple[list[Argument], list[Argument]]:
+    def _arguments(self, args: Sequence[Any], out: Any) -> tuple[list[Argument], list[Argument]]:
         count, results = len(self.in_specs), len(self.out_specs)
         behind = args[count:]
         if out is not None:
@@ -158,9 +158,7 @@ class ReductionKernel(Generated):
         inputs = look_at(self.in_specs, args[:count], self.name)
         return inputs, look_at(self.out_specs if behind else (), behind, self.name)
 
-    def _types(
-        self, inputs: Sequence[Argument], outputs: Sequence[Argument]
-    ) -> dict[str, DType]:
+    def _types(self, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> dict[str, DType]:
         given = [*inputs, *outputs]
         specs = (*self.in_specs, *self.out_specs)
         absent = [None] * (len(specs) - len(given))

@@ -59,12 +59,11 @@ class Variable:
         self.device.synchronize()
         self.device.memory.write(self.ptr, data)
 
-    def _shaped(
-        self, data: np.ndarray[Any, Any], dtype: Any, shape: Any
-    ) -> np.ndarray[Any, Any]:
+    def _shaped(self, data: np.ndarray[Any, Any], dtype: Any, shape: Any) -> np.ndarray[Any, Any]:
         try:
-            return data.view(dtype).reshape(shape)
+            shaped: np.ndarray[Any, Any] = data.view(dtype).reshape(shape)
         except ValueError as fault:
             raise InvalidArgumentError(
                 f"variable {self.name!r} has {self.nbytes} bytes: {fault}", detail="shape"
             ) from None
+        return shaped

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ge2rt.base.errors import InvalidArgumentError, last_error
+from ge2rt.base.text import show
 from ge2rt.device.registry import get_device
 from ge2rt.run.launch import launch_kernel
 from ge2rt.run.select import capable
@@ -75,7 +76,7 @@ def ge_v2_capability_table_raw() -> dict[str, int]:
 
 
 def _desc_list(descs: Descs, argument: str) -> CallDescs:
-    if not descs:
+    if descs is None or (isinstance(descs, (Mapping, Sequence)) and len(descs) == 0):
         return CallDescs((), {}, None)
     if isinstance(descs, Mapping):
         if "buffers" in descs:
@@ -84,6 +85,6 @@ def _desc_list(descs: Descs, argument: str) -> CallDescs:
     if isinstance(descs, Sequence) and not isinstance(descs, str | bytes):
         return parse_descs({"buffers": list(descs)})
     raise InvalidArgumentError(
-        "descs cannot be read", argument=argument, got=type(descs).__name__,
+        "descs cannot be read", argument=argument, got=show(descs),
         expected='{"buffers": [...]}, a list of descs, or {}',
     )  # fmt: skip

@@ -10,11 +10,13 @@ import numpy as np
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.pointers import Operand, describe
 from ge2rt.device.registry import get_device
 from ge2rt.run import launch as launching
 from ge2rt.run import specialize
+from ge2rt.run.arguments import names_of, tunables_of
 from ge2rt.run.checks import overlaps, place
 from ge2rt.run.launch import find_kernel, plan_for
 from ge2rt.run.plan import Plan
@@ -57,13 +59,14 @@ def launch(
     """
     operands = _operands(arrays)
     where = _device(operands, device)
-    kernel, inputs = _resolve(name, operands, attrs, where, tuple(exclude))
+    kernel, inputs = _resolve(name, operands, attrs, where, names_of(exclude, "exclude"))
     descs = complete(kernel, inputs, attrs)
     if isinstance(descs, Refusal):
         raise refused(descs, kernel.name)
     outputs = _outputs(kernel, descs[len(kernel.inputs) :], out, operands, where)
     padded = [*operands, *(None,) * (len(kernel.inputs) - len(operands)), *outputs]
-    handle = stream.handle if isinstance(stream, Stream) else stream
+    handle = _handle(stream)
+    tunables = tunables_of(tunables)
     plan, pointers = _plan(kernel, padded, attrs, where, tunables)
     separate = _separate(plan.bound, padded, pointers)
     if separate != padded:
@@ -81,7 +84,8 @@ def choice(
     operands = _operands(arrays)
     where = _device(operands, device)
     descs = [_desc(o, where) if o is not None else None for o in operands]
-    return choose(_kernels(op), descs, attrs, where.props, exclude=exclude, infer=True)
+    excluded = names_of(exclude, "exclude")
+    return choose(_kernels(op), descs, attrs, where.props, exclude=excluded, infer=True)
 
 
 def warmup(device: str | None = None, *, compiler: bool = True) -> None:
@@ -116,14 +120,16 @@ class Stream:
     def __init__(self, device: str | None = None) -> None:
         self.device: Device = get_device(device)
         self.handle = self.device.create_stream()
+        self._closed = False
 
     def synchronize(self) -> None:
         """Wait until everything enqueued here is done."""
-        self.device.synchronize(self.handle)
+        self.device.synchronize(_handle(self))
 
     def close(self) -> None:
         """Give the stream back; further use is an error."""
-        if self.handle:
+        if not self._closed:
+            self._closed = True
             self.device.destroy_stream(self.handle)
             self.handle = 0
 
@@ -143,8 +149,7 @@ class Event:
 
     def record(self, stream: int | Stream = 0) -> None:
         """Put the mark at the end of what is enqueued now."""
-        handle = stream.handle if isinstance(stream, Stream) else stream
-        self._mark = self.device.record_event(handle)
+        self._mark = self.device.record_event(_handle(stream))
 
     def synchronize(self) -> None:
         """Wait until the mark is reached."""
@@ -152,12 +157,27 @@ class Event:
 
     def elapsed_ms(self, later: Event) -> float:
         """Milliseconds from this mark to ``later``."""
+        if not isinstance(later, Event):
+            raise InvalidTypeError("not an event", argument="later", got=show(later))
         return self.device.elapsed_ms(self._recorded(), later._recorded())
 
     def _recorded(self) -> object:
         if self._mark is None:
             raise InvalidArgumentError("event was not recorded", next_step="call record() first")
         return self._mark
+
+
+def _handle(stream: int | Stream) -> int:
+    if isinstance(stream, (int, np.integer)):
+        return int(stream)
+    if not isinstance(stream, Stream):
+        raise InvalidTypeError(
+            "not a stream", argument="stream", expected="0, a handle or a ge2rt.Stream",
+            got=show(stream),
+        )  # fmt: skip
+    if stream._closed:
+        raise InvalidArgumentError("the stream is closed", argument="stream")
+    return stream.handle
 
 
 @dataclass(frozen=True)
@@ -190,7 +210,13 @@ def _promote(scalar: _Scalar, dtype: DType | None) -> Operand:
             "a float does not fit an integer operand", expected=str(dtype), got=repr(scalar.value),
             detail="dtype", next_step="cast the array or the number",
         )  # fmt: skip
-    return describe(np.array(scalar.value, dtype.numpy), "scalar")
+    try:
+        return describe(np.array(scalar.value, dtype.numpy), "scalar")
+    except OverflowError:
+        raise InvalidArgumentError(
+            "the number does not fit the operand's dtype", expected=str(dtype),
+            got=show(scalar.value), detail="dtype",
+        ) from None  # fmt: skip
 
 
 def _device(operands: Sequence[Operand | None], wanted: str | None) -> Device:

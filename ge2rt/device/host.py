@@ -152,7 +152,14 @@ class HostDevice(Device):
     def empty(self, shape: Sequence[int], dtype: DType, like: Any = None) -> Any:
         """A fresh NumPy array, or a Torch tensor where ``like`` is one."""
         fresh = torch_empty(shape, dtype, like)
-        return np.empty(tuple(shape), dtype.numpy) if fresh is None else fresh
+        if fresh is not None:
+            return fresh
+        try:
+            return np.empty(tuple(shape), dtype.numpy)
+        except (MemoryError, ValueError) as fault:
+            raise OutOfMemoryError(
+                f"no host memory for {dtype}{list(shape)}", next_step="use smaller arrays"
+            ) from fault
 
     def record_event(self, stream: int) -> HostEvent:
         """The present moment: everything before it is done."""

@@ -18,6 +18,7 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import contiguous_strides
 
 _DLPACK_CPU = (1, 3)  # kDLCPU, kDLCUDAHost
+_MOST_WRAPPERS = 8
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
@@ -88,7 +89,9 @@ def address_of(obj: Any) -> int:
     return describe(obj).address
 
 
-def _describe(obj: Any) -> Operand | None:
+def _describe(obj: Any, depth: int = 0) -> Operand | None:
+    if isinstance(obj, np.ma.MaskedArray):
+        raise InvalidTypeError("masked arrays are not supported", next_step="fill the mask first")
     if isinstance(obj, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(obj), obj)
     if hasattr(obj, "data_ptr") and hasattr(obj, "stride"):
@@ -102,7 +105,9 @@ def _describe(obj: Any) -> Operand | None:
     if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
         return _from_dlpack(obj)
     inner = getattr(obj, "t", None)
-    return _describe(inner) if inner is not None and not callable(inner) else None
+    if inner is None or callable(inner) or depth > _MOST_WRAPPERS:
+        return None
+    return _describe(inner, depth + 1)
 
 
 def _from_numpy(array: np.ndarray[Any, Any], source: Any) -> Operand:
@@ -145,12 +150,19 @@ def _refuse_lazy_torch(tensor: Any) -> None:
 
 def _from_interface(interface: dict[str, Any], source: Any, device: str) -> Operand:
     """NumPy's array interface, or Numba's CUDA array interface (both version 3)."""
-    if interface.get("mask") is not None:
+    try:
+        mask, typestr = interface.get("mask"), interface["typestr"]
+        shape = tuple(int(extent) for extent in interface["shape"])
+        strides = interface.get("strides")
+        address, readonly = interface["data"]
+    except (AttributeError, KeyError, TypeError, ValueError) as fault:
+        raise InvalidTypeError(
+            "the array interface cannot be read", expected="typestr, shape, data and strides",
+            got=f"{type(fault).__name__}: {fault}",
+        ) from None  # fmt: skip
+    if mask is not None:
         raise InvalidTypeError("masked arrays are not supported", next_step="fill the mask first")
-    dtype = dtype_of(np.dtype(interface["typestr"]))
-    shape = tuple(int(extent) for extent in interface["shape"])
-    strides = interface.get("strides")
-    address, readonly = interface["data"]
+    dtype = dtype_of(np.dtype(typestr))
     return Operand(
         address=int(address or 0), shape=shape,
         strides=contiguous_strides(shape) if strides is None

@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable
 
 from ge2rt.base import switches
-from ge2rt.base.errors import DeviceError, InvalidArgumentError
+from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeError
+from ge2rt.base.text import show
 from ge2rt.device.api import Device
 
 Factory = Callable[[int], Device]
 
 _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_MOST_DIGITS = 6
 
 _lock = threading.RLock()
 _factories: dict[str, Factory] = {}
@@ -47,8 +49,14 @@ def register_device(kind: str, factory: Factory) -> None:
 
     A kind that is known is replaced from now on.
     """
-    if not kind.isidentifier() or kind == "auto":
-        raise InvalidArgumentError("not a name for a kind of device", got=repr(kind))
+    if not isinstance(kind, str) or not kind.isidentifier() or kind == "auto":
+        raise InvalidArgumentError(
+            "not a name for a kind of device", expected="a word", got=show(kind)
+        )
+    if not callable(factory):
+        raise InvalidTypeError(
+            "not a factory of devices", expected="a function of the index", got=show(factory)
+        )
     with _lock:
         _factories[kind] = factory
         for key in [key for key in _devices if key[0] == kind]:
@@ -90,10 +98,10 @@ def clear() -> None:
 
 
 def _parse(name: str) -> tuple[str, int]:
-    kind, colon, number = name.partition(":")
-    if colon and not number.isdigit():
+    kind, colon, number = name.partition(":") if isinstance(name, str) else ("", ":", "")
+    if colon and not (number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS):
         raise InvalidArgumentError(
-            "not the name of a device", expected="cpu, cuda, cuda:N or auto", got=repr(name),
+            "not the name of a device", expected="cpu, cuda, cuda:N or auto", got=show(name),
             detail="device",
         )  # fmt: skip
     return kind, int(number or 0)
@@ -104,7 +112,7 @@ def _make(kind: str, index: int) -> Device:
     if factory is None:
         known = ", ".join(("auto", *sorted({*_BUILT_IN, *_factories})))
         raise InvalidArgumentError(
-            "no such device", expected=known, got=repr(kind), detail="device"
+            "no such device", expected=known, got=show(kind), detail="device"
         )
     if kind == "cuda" and kind not in _factories:
         _require_gpu(index)
@@ -112,7 +120,13 @@ def _make(kind: str, index: int) -> Device:
         raise InvalidArgumentError(
             "there is one cpu device", expected="cpu", got=f"cpu:{index}", detail="device"
         )
-    return factory(index)
+    made = factory(index)
+    if not isinstance(made, Device):
+        raise InvalidTypeError(
+            f"the factory of {kind!r} gave no device", expected="a ge2rt.device.api.Device",
+            got=show(made), detail="device",
+        )  # fmt: skip
+    return made
 
 
 def _require_gpu(index: int) -> None:

@@ -52,7 +52,7 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
     if target.native is not None:
         scope["context"] = target.native.context
         scope["native"] = _NATIVE(target.native.address)
-        tests.append("stream == 0")
+        tests.append("type(stream) is int and stream == 0")
         scope["fault"] = target.fault
         launch = [
             f"status = native(context, {packed})",

@@ -18,6 +18,7 @@ from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
+from ge2rt.run.arguments import names_of, tunables_of
 from ge2rt.run.plan import Plan
 from ge2rt.run.report import answer
 from ge2rt.run.select import Choice, choose, refused, require
@@ -154,7 +155,9 @@ def prepare(
     """
     call = descs if isinstance(descs, CallDescs) else parse_descs(descs)
     where = device if isinstance(device, Device) else _device_of(call.buffers, device)
-    plan = plan_for(name, call.buffers, call.attrs, where, tuple(exclude), tunables)
+    plan = plan_for(
+        name, call.buffers, call.attrs, where, names_of(exclude, "exclude"), tunables_of(tunables)
+    )
     if not plan.is_empty:
         plan.compiled(aligned=True)
         where.settle()
@@ -262,6 +265,8 @@ def plan_for(
     tunables: Mapping[str, int] | None = None,
 ) -> Plan:
     """The plan for validated descs on a device, from the cache or made now."""
+    if not isinstance(name, str):
+        find_kernel(name)  # refuses it
     registry = default_registry()
     key = (
         name, registry.version, tuple(descs), _frozen(attrs), device.name, device.props.arch,

@@ -8,6 +8,7 @@ is first asked for.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ge2rt.base import events, switches
-from ge2rt.base.errors import InvalidArgumentError, RegistryError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, RegistryError
 from ge2rt.base.paths import resource
+from ge2rt.base.text import one_line, show
 from ge2rt.spec import snapshot
 from ge2rt.spec.entries import build_kernel, template_folders
 from ge2rt.spec.model import KernelSpec
@@ -65,12 +67,17 @@ class Registry:
         Raises :class:`RegistryError` with all faults, among them names that are taken (an entry may
         say ``replace: true``), and :class:`VersionError`. ``trusted`` files are not checked.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise InvalidTypeError(
+                "not a path", argument="path", expected="the path of a .yaml file", got=show(path)
+            )
         file = Path(path)
         try:
             data = file.read_bytes()
-        except OSError as fault:
+        except (OSError, ValueError) as fault:  # ValueError: a name that no file can have
+            reason = getattr(fault, "strerror", None) or fault
             raise RegistryError(
-                f"the kernels file {file} cannot be read: {fault.strerror or fault}",
+                f"the kernels file {one_line(str(file), 500)} cannot be read: {reason}",
                 next_step="give the path of a .yaml file",
             ) from None  # fmt: skip
         rows = []
@@ -123,7 +130,7 @@ class Registry:
 
     def find(self, name: str) -> KernelSpec | None:
         """The kernel of this name or alias, or None."""
-        row = self._rows.get(self._aliases.get(name, name))
+        row = self._rows.get(self._aliases.get(name, name)) if isinstance(name, str) else None
         return row.built() if row is not None else None
 
     def get(self, name: str) -> KernelSpec:
@@ -139,6 +146,8 @@ class Registry:
 
     def kernels_of(self, op: str) -> list[KernelSpec]:
         """The kernels of an op type, in the order in which they were declared."""
+        if not isinstance(op, str):
+            return []
         return [row.built() for row in list(self._rows.values()) if row.op == op]
 
     def names(self) -> list[str]:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ge2rt.base.errors import VersionError
+from ge2rt.base.text import show
 
 GE2_API_VERSION = 1
 _CLIENT_NAMES = ("GE2_API_VERSION", "ge_v2_api_version")
@@ -35,7 +36,7 @@ def check_client(module: Any, strict: bool = False) -> bool:
 def _compare(value: Any, who: str, strict: bool) -> bool:
     if isinstance(value, int) and not isinstance(value, bool) and value == GE2_API_VERSION:
         return True
-    return _differ(f"{who} was written for another API version", repr(value), strict)
+    return _differ(f"{who} was written for another API version", show(value), strict)
 
 
 def _differ(message: str, got: str, strict: bool) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from string import Template
 
 from ge2rt.device import pool_threads, pool_work
+from ge2rt.ptx.native import CHECKS_AT
 
 MAX_WORKERS = 255
 CALLER_SLOTS = 128  # arenas for threads that launch at the same time
@@ -23,7 +24,7 @@ ABORT_MEMORY = 6  # one more abort code than ptx.native has: no memory for an ar
 # Byte offsets. What changes together shares a cache line; what threads fight for has its own.
 CONTEXT = {
     "KERNEL": 0, "POOL": 8, "GLOBALS": 16, "LOG": 24, "GRID": 32, "SHARED": 44,
-    "BLOCKS": 48, "ARENA": 56, "ESTIMATE": 64,
+    "BLOCKS": 48, "ARENA": 56, "ESTIMATE": 64, "CHECKS": CHECKS_AT,
 }  # fmt: skip
 CONTEXT_BYTES = 128
 JOB = {"CONTEXT": 64, "ABORT": 72, "WORK": 80, "CHUNK": 88, "DIVISOR": 96}

@@ -11,7 +11,8 @@ The C view of the binary interface (all CPU kernels share it)::
         int32_t     dynamic_shared;  // 44  bytes
         int64_t     blocks;          // 48  grid[0] * grid[1] * grid[2]
         int64_t     ticket;          // 56  next linear block to take (the pool's atomic counter)
-    };
+        char       *host;            // 64  instrumented code only: *(void **)(host + CHECKS_AT) is
+    };                               //     the state of the checks, which begins with CHECK_CALLS
 
     void SYMBOL(const struct Launch *launch, char *arena, int64_t first, int64_t last);
 
@@ -33,6 +34,14 @@ ABORT_BARRIER = 5  # lanes of one warp wait at different barriers
 
 LAUNCH_BYTES = 64
 ARENA_ALIGN = 128
+
+# What instrumented code calls: the functions' addresses stand at the start of the checks' state.
+CHECKS_AT = 72
+CHECK_CALLS = (
+    "attach", "begin", "phase", "fence", "leave", "arrive", "part", "commit", "warp", "access",
+)  # fmt: skip
+# An access in one word: bits 0-7 bytes a lane, 8-15 bytes of an element, and from here on...
+WHAT = {"SPACE": 16, "READ": 1 << 20, "WRITE": 1 << 21, "STRONG": 1 << 22, "ORDERS": 1 << 23}
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,28 @@ class GlobalImage:
 
 
 @dataclass(frozen=True)
+class Site:
+    """A place in the program that a check can name; ``file`` is "" where there is no ``.loc``."""
+
+    line: int  # of the PTX
+    file: str
+    source_line: int
+    form: str  # the instruction
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the host must know of an instrumented kernel."""
+
+    checks: tuple[str, ...]
+    sites: tuple[Site, ...]
+    width: int  # lanes of a native warp
+    granule: int  # bytes: all elements in shared and global memory are multiples of it
+    lane_bytes: int  # local memory
+    branches: int  # that decide on a barrier
+
+
+@dataclass(frozen=True)
 class NativeKernel:
     """One entry, lowered for one block shape and emitted as a relocatable object."""
 
@@ -87,3 +118,4 @@ class NativeKernel:
     externs: tuple[str, ...] = ()  # host functions the object calls (libm and the like)
     notes: tuple[str, ...] = ()  # what lane analysis and region building decided, for people
     lines: dict[int, int] = field(default_factory=dict)
+    checked: Checked | None = None

@@ -70,6 +70,7 @@ class Loaded:
     ) -> int:
         """Run; returns the abort word."""
         gx, gy, gz = (*grid, 1, 1)[:3]
+        first, last = blocks or (0, gx * gy * gz)
         params = np.frombuffer(pack(args) + bytes(64), np.uint8).copy()
         abort = np.zeros(1, np.int32)
         arena = _aligned(self.kernel.arena_bytes + dynamic + 256)
@@ -77,11 +78,10 @@ class Loaded:
         launch = np.frombuffer(
             struct.pack(
                 "<QQQQiiiiqq", params.ctypes.data, self.globals.ctypes.data, abort.ctypes.data, 0,
-                gx, gy, gz, dynamic, gx * gy * gz, 0,
+                gx, gy, gz, dynamic, gx * gy * gz, last,
             ),
             np.uint8,
         ).copy()  # fmt: skip
-        first, last = blocks or (0, gx * gy * gz)
         self.call(launch.ctypes.data, arena.ctypes.data, first, last)
         return int(abort[0])
 

@@ -18,6 +18,7 @@ from ge2rt.ptx.lower.kinds import Analysis, Kinds
 from ge2rt.ptx.lower.places import Places, global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
 from ge2rt.ptx.lower.shape import takes_warp
+from ge2rt.ptx.lower.strands import Strand, crew_text, needs_crew
 from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.lower.waits import waiting_loops
 from ge2rt.ptx.lower.width import preferred_width
@@ -73,37 +74,47 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     width = options.lanes or preferred_width(function, flow)
     geometry = Geometry(options.block, width)
     place = places(module, function, global_image(module), width)
-    flow, kinds = _analysed(function, flow, geometry, place)
-    plan = regions.plan(flow, kinds, place, geometry.partial)
+    crew = needs_crew(flow, geometry)
+    flow, kinds = _analysed(function, flow, geometry, place, crew)
+    if crew:
+        plan = regions.uncut(flow, kinds, partial=geometry.partial)
+    else:
+        plan = regions.plan(flow, kinds, place, geometry.partial)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
     code = Code(
         Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers
     )
-    if len(plan.regions) > 1:
-        code.steps = block_steps(flow, kinds, geometry)
-    schedule = Schedule(code, plan, symbol, options.seed)
-    body = schedule.write()
+    if crew:
+        strand = Strand(code, plan, symbol + ".warp")
+        body = strand.write()
+        scheduler, arena = crew_text(strand, symbol)
+        body += scheduler
+    else:
+        if len(plan.regions) > 1:
+            code.steps = block_steps(flow, kinds, geometry)
+        schedule = Schedule(code, plan, symbol, options.seed)
+        body = schedule.write()
+        arena = place.shared_bytes + schedule.frames.total + 128
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", _RARELY, ""])
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
-        place.shared_bytes, place.shared_bytes + schedule.frames.total + 128,
-        notes=_notes(kinds, plan, code),
+        place.shared_bytes, arena, notes=_notes(kinds, plan, code),
     )  # fmt: skip
 
 
 def _analysed(
-    function: Function, flow: Flow, geometry: Geometry, place: Places
+    function: Function, flow: Flow, geometry: Geometry, place: Places, crew: bool
 ) -> tuple[Flow, Kinds]:
     """The flow with live ranges apart where that helps, and its kinds."""
     apart = ssa.split(flow, function.registers)
-    kinds = Analysis(apart, geometry, place).run()
+    kinds = Analysis(apart, geometry, place, parks=crew).run()
     if apart is flow:
         return flow, kinds
     together = ssa.merge(apart, kinds)
     if together is apart:
         return apart, kinds
-    return together, Analysis(together, geometry, place).run()
+    return together, Analysis(together, geometry, place, parks=crew).run()
 
 
 def _notes(kinds: Kinds, plan: regions.Plan, code: Code) -> tuple[str, ...]:

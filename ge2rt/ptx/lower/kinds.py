@@ -54,8 +54,11 @@ class Kinds:
 class Analysis:
     """The fixpoint."""
 
-    def __init__(self, flow: Flow, geometry: Geometry, places: Places) -> None:
+    def __init__(
+        self, flow: Flow, geometry: Geometry, places: Places, *, parks: bool = False
+    ) -> None:
         self._flow = flow
+        self._parks = parks
         self._geometry = geometry
         self._places = places
         self._lanes: dict[str, Lanes | None] = {}
@@ -79,7 +82,7 @@ class Analysis:
         while True:
             self._settle(forced)
             divergent = frozenset(n for n in range(len(flow.nodes)) if self._parts(n))
-            found = spread(flow, divergent, waiting)
+            found = spread(flow, divergent, waiting, self._parks)
             wanted = {names[r] for r in range(len(names)) if any(b >> r & 1 for b in found.blends)}
             if wanted <= forced:
                 break

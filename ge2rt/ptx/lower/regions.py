@@ -72,6 +72,16 @@ def plan(flow: Flow, kinds: Kinds, places: Places, partial: bool) -> Plan:
     return Plan(tuple(regions), by_entry, mode, kept, _recomputed(flow, kinds))
 
 
+def uncut(flow: Flow, kinds: Kinds, *, partial: bool) -> Plan:
+    """One region for all; ``partial``: it may be entered by some lanes only."""
+    inside = (1 << flow.exit) - 1
+    nodes = tuple(range(flow.exit))
+    starts = [t for n in nodes if n in kinds.divergent for t in flow.edges[n] if t != flow.exit]
+    slow = graph.reach(flow.edges, [*starts, *([0] if partial else [])], inside)
+    region = Region(0, 0, nodes, frozenset(graph.bits(slow)), None)
+    return Plan((region,), {0: 0}, "crew", frozenset(), {})
+
+
 @dataclass(frozen=True)
 class BlockWide:
     """Registers with one value for the whole block, and branch nodes whose outcome may differ."""

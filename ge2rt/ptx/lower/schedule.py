@@ -8,6 +8,7 @@ import random
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.copies import RegionWriter
 from ge2rt.ptx.lower.geometry import Here
+from ge2rt.ptx.lower.head import head
 from ge2rt.ptx.lower.places import Frames, round_up
 from ge2rt.ptx.lower.regions import Plan, Region
 from ge2rt.ptx.lower.shape import written_names
@@ -84,36 +85,10 @@ class Schedule:
         return "\n".join(head + body + ["}"])
 
     def _head(self) -> list[str]:
-        shared = self.code.places.shared_bytes
         lines = [
             f"define void @{self.symbol}(ptr noalias %launch, ptr noalias align {ARENA_ALIGN} "
             "%arena, i64 %first, i64 %last) #0 {",
-            "entry:",
-        ]
-        lines += [f"  %{n} = alloca {t}, align 64" for n, t in self.code.allocas.items()]
-        lines += [
-            f"  store i{self.code.width} 0, ptr %{n}"
-            for n in self.code.allocas
-            if n.startswith("mask.")
-        ]
-        if "beat" in self.code.allocas:
-            lines.append("  store i32 0, ptr %beat")
-        for name, offset, type in _FIELDS:
-            lines += [
-                f"  %{name}.p = getelementptr i8, ptr %launch, i64 {offset}",
-                f"  %{name} = load {type}, ptr %{name}.p, align 4, !invariant.load !0",
-            ]
-        lines += [
-            "  %arena.int = ptrtoint ptr %arena to i64",
-            "  %params.int = ptrtoint ptr %params to i64",
-            "  %globals.int = ptrtoint ptr %globals to i64",
-            "  %dynamic.wide = zext i32 %dynamic to i64",
-            f"  %shared.all = add i64 %dynamic.wide, {shared + ARENA_ALIGN - 1}",
-            f"  %frames.at = and i64 %shared.all, {-ARENA_ALIGN}",
-            "  %frames = getelementptr i8, ptr %arena, i64 %frames.at",
-            "  %frames.int = add i64 %arena.int, %frames.at",
-            f"  %local.int = add i64 %frames.int, {self.frames.local_start}",
-            f"  %arena.end = add i64 %frames.int, {self.frames.total}",
+            *head(self.code, self.frames),
             "  %grid.x.wide = zext i32 %grid.x to i64",
             "  %grid.y.wide = zext i32 %grid.y to i64",
             "  %first.row = udiv i64 %first, %grid.x.wide",
@@ -183,9 +158,3 @@ class Schedule:
         return Here(
             warp, (x, y, z), (gx, gy, gz), Value("i32", "%dynamic"), self.code.places.shared_bytes
         )
-
-
-_FIELDS = (
-    ("params", 0, "ptr"), ("globals", 8, "ptr"), ("abort", 16, "ptr"), ("grid.x", 32, "i32"),
-    ("grid.y", 36, "i32"), ("grid.z", 40, "i32"), ("dynamic", 44, "i32"),
-)  # fmt: skip

@@ -36,8 +36,14 @@ class Spread:
     turns: tuple[int, ...] = ()
 
 
-def spread(flow: Flow, divergent: Iterable[int], waiting: Sequence[Loop] = ()) -> Spread:
-    """The blends that the divergent branch nodes ask for; ``waiting``: loops that wait."""
+def spread(
+    flow: Flow, divergent: Iterable[int], waiting: Sequence[Loop] = (), parks: bool = False
+) -> Spread:
+    """The blends that the divergent branch nodes ask for.
+
+    ``waiting`` are the loops that wait for other threads; ``parks`` says that lanes wait at
+    barriers while other lanes of their warp go on.
+    """
     blends = [0] * len(flow.nodes)
     joins: set[int] = set()
     parted: dict[Loop, set[int]] = {}
@@ -46,6 +52,8 @@ def spread(flow: Flow, divergent: Iterable[int], waiting: Sequence[Loop] = ()) -
         joins.add(join)
         around = [lp for lp in flow.loops if lp.members >> branch & 1]
         _pairs(flow, flow.edges[branch], around, join, blends)
+        if parks:
+            _parked(flow, branch, blends)
         for loop in around:
             if not loop.members >> join & 1:
                 parted.setdefault(loop, set()).add(branch)
@@ -108,6 +116,21 @@ def _pairs(
             if join != flow.exit and _arrives(edges, where, join, starts, first):
                 live |= flow.live_in[join]
             blends[node] |= written & live
+
+
+def _parked(flow: Flow, branch: int, blends: list[int]) -> None:
+    """Lanes of one side wait behind a barrier while those of another side run, also round loops."""
+    inside = (1 << flow.exit) - 1 & ~(1 << flow.joins[branch])
+    sets = [reach(flow.edges, [target], inside) for target in flow.edges[branch]]
+    for first, running in enumerate(sets):
+        live = 0
+        for second, waiting in enumerate(sets):
+            if second != first:
+                for node in bits(waiting):
+                    if flow.nodes[node].kind == "barrier":
+                        live |= flow.live_in[flow.nodes[node].targets[0]]
+        for node in bits(running) if live else ():
+            blends[node] |= flow.written[node] & live
 
 
 def _arrives(

@@ -136,25 +136,38 @@ class Walker:
         value = scope.guard(node.control)
         if not value.lanes:
             yes, no = self._fast_label(taken), self._fast_label(fall)
+            every, none = Value(self.word, "-1"), Value(self.word, "0")
+            if self.code.watch is not None:
+                bits = e.select(value, every, none)
+                self._tell(scope, at, {taken: bits, fall: e.binary("xor", bits, every)})
             e.line(f"br {value}, label %{yes}, label %{no}")
             return
         bits = self._bits(value)
         mixed = e.name("mixed")
+        other = e.binary("xor", bits, Value(self.word, "-1"))
+        self._tell(scope, at, {taken: bits, fall: other})
         e.line(
             f"switch {bits}, label %{mixed} [ {self.word} -1, label %{self._fast_label(taken)} "
             f"{self.word} 0, label %{self._fast_label(fall)} ]"
         )
         e.label(mixed)
-        other = e.binary("xor", bits, Value(self.word, "-1"))
-        self._leave_masks({taken: bits, fall: other})
+        self._leave_masks(scope, {taken: bits, fall: other})
+
+    def _tell(self, scope: Scope, at: int, masks: dict[int, Value]) -> None:
+        """Let the checks know where lanes go from node ``at``."""
+        watch = self.code.watch
+        if watch is not None:
+            watch.branch(scope, at, masks)
 
     def _bits(self, value: Value) -> Value:
         frozen = self.e.raw(f"freeze {value}", "i1", value.lanes)
         return self.e.raw(f"bitcast {frozen} to {self.word}", self.word)
 
-    def _leave_masks(self, masks: dict[int, Value]) -> None:
+    def _leave_masks(self, scope: Scope, masks: dict[int, Value]) -> None:
         """From the fast copy into the slow one."""
         e = self.e
+        if self.code.watch is not None and self.flow.exit in masks:
+            self.code.watch.leave(scope, masks[self.flow.exit])
         targets = sorted(t for t in masks if t != self.flow.exit)
         for target in targets:
             e.line(f"store {masks[target]}, ptr {self._mask(target)}")
@@ -172,7 +185,7 @@ class Walker:
             last = self._fast_label(node.targets[-1])
             e.line(f"switch {index}, label %{last} [ {cases} ]")
             return
-        self._leave_masks(self._switch_masks(index, node.targets))
+        self._leave_masks(scope, self._switch_masks(index, node.targets))
 
     def _switch_masks(self, index: Value, targets: tuple[int, ...]) -> dict[int, Value]:
         masks: dict[int, Value] = {}
@@ -209,7 +222,11 @@ class Walker:
             self._arrive(scope, at, mask, after)
             return
         scope.flush(self.flow.live_out(at))
-        self._walk_on(at, self._slow_masks(scope, at, mask), after)
+        masks = self._slow_masks(scope, at, mask)
+        self._tell(scope, at, masks)
+        if self.code.watch is not None and self.flow.exit in masks:
+            self.code.watch.leave(scope, masks[self.flow.exit])
+        self._walk_on(at, masks, after)
 
     def _slow_masks(self, scope: Scope, at: int, mask: Value) -> dict[int, Value]:
         e, node = self.e, self.flow.nodes[at]
@@ -258,9 +275,18 @@ class Walker:
             found = mask if found is None else self.e.binary("or", found, mask)
         return found
 
+    def _held_back(self) -> Value:
+        """The lanes that stand before gates (see :meth:`_gate`) while others wait in loops."""
+        found = Value(self.word, "0")
+        for at in self.slow if self.turns else ():
+            if _is_gate(self.flow.nodes[at]):
+                mask = self.e.raw(f"load {self.word}, ptr {self._mask(at)}", self.word)
+                found = self.e.binary("or", found, mask)
+        return found
+
     def _gate(self, node: Node, after: str) -> None:
         """Lanes at a barrier or at code for the whole warp let those that wait come first."""
-        if node.kind != "barrier" and not any(takes_warp(i) for i in node.instrs):
+        if not _is_gate(node):
             return
         e, others = self.e, self._turning()
         if others is None:
@@ -282,3 +308,7 @@ class Walker:
         e.label(again)
         self._poll(self.turns[0])
         e.line(f"br label %{self.tag}.s{self.slow[0]}")
+
+
+def _is_gate(node: Node) -> bool:
+    return node.kind == "barrier" or any(takes_warp(i) for i in node.instrs)

@@ -1,0 +1,309 @@
+"""CUDA programs whose threads wait for each other; run as a script, in a process that may hang.
+
+``python waiting_programs.py`` runs all and prints ``NAME ok`` or ``NAME`` and what is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import native_run
+import numpy as np
+from native_run import ptx_of
+
+from ge2rt.device.api import LaunchShape
+from ge2rt.device.cpu import CpuDevice
+
+Program = Callable[[], bool]
+PROGRAMS: dict[str, Program] = {}
+DEVICE: list[CpuDevice] = []
+
+
+def program(run: Program) -> Program:
+    """Register a program."""
+    PROGRAMS[run.__name__] = run
+    return run
+
+
+def launch(
+    source: str, grid: int, block: int | tuple[int, int, int], args: Sequence[Any], shared: int = 0
+) -> None:
+    """Run the kernel ``k`` on the device's threads."""
+    if not DEVICE:
+        DEVICE.append(CpuDevice())
+    module = DEVICE[0].load(ptx_of(source).encode(), "ptx", "test")
+    shape = (block, 1, 1) if isinstance(block, int) else block
+    launcher = module.function("k").launcher(LaunchShape((grid, 1, 1), shape, shared))
+    launcher(native_run.pack(args))
+
+
+def zeros(count: int, dtype: Any = np.int32) -> np.ndarray:
+    """Fresh memory."""
+    return np.zeros(count, dtype)
+
+
+@program
+def naive_lock() -> bool:
+    """A lock taken by ``while (CAS)``: lanes, warps and blocks compete."""
+    source = """extern "C" __global__ void k(int *lock, int *count) {
+        while (atomicCAS(lock, 0, 1) != 0);
+        __threadfence();
+        int c = *(volatile int *)count;
+        *(volatile int *)count = c + 1;
+        __threadfence();
+        atomicExch(lock, 0); }"""
+    lock, count = zeros(1), zeros(1)
+    launch(source, 20, 250, (lock, count))
+    return count[0] == 5000
+
+
+@program
+def lock_with_done_flag() -> bool:
+    """The lock that pre-Volta code uses, in shared memory, then a barrier."""
+    source = """extern "C" __global__ void k(int *out) {
+        __shared__ int lock, sum;
+        if (threadIdx.x == 0) { lock = 0; sum = 0; }
+        __syncthreads();
+        bool done = false;
+        while (!done) {
+            if (atomicCAS(&lock, 0, 1) == 0) {
+                sum = sum + threadIdx.x; __threadfence_block();
+                atomicExch(&lock, 0); done = true; } }
+        __syncthreads();
+        if (threadIdx.x == 1) out[blockIdx.x] = sum; }"""
+    out = zeros(7)
+    launch(source, 7, 96, (out,))
+    return bool((out == 96 * 95 // 2).all())
+
+
+@program
+def ticket_lock() -> bool:
+    """Tickets served in order."""
+    source = """extern "C" __global__ void k(unsigned *next, volatile unsigned *serving, int *log) {
+        unsigned mine = atomicAdd(next, 1u);
+        while (*serving != mine) ;
+        log[mine] = blockIdx.x * blockDim.x + threadIdx.x;
+        __threadfence();
+        *serving = mine + 1; }"""
+    log = zeros(300)
+    launch(source, 5, 60, (zeros(1), zeros(1), log))
+    return sorted(log) == list(range(300))
+
+
+@program
+def lanes_in_turn() -> bool:
+    """Each lane waits for the one before, then all shuffle."""
+    source = """extern "C" __global__ void k(volatile int *turn, int *out) {
+        int t = threadIdx.x;
+        while (*turn != t) ;
+        out[t] = *turn * 3;
+        __threadfence();
+        *turn = t + 1;
+        __syncwarp();
+        out[32 + t] = __shfl_xor_sync(~0u, out[t], 1); }"""
+    out = zeros(64)
+    launch(source, 1, 32, (zeros(1), out))
+    lane = np.arange(32)
+    return bool((out[:32] == 3 * lane).all() and (out[32:] == 3 * (lane ^ 1)).all())
+
+
+@program
+def warps_in_turn() -> bool:
+    """Warps of a block wait for the next one in shared memory, without a barrier."""
+    source = """extern "C" __global__ void k(int *out) {
+        __shared__ volatile int turn;
+        int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+        if (threadIdx.x == 0) turn = warps - 1;
+        __syncthreads();
+        while (turn != warp) ;
+        out[blockIdx.x * blockDim.x + threadIdx.x] = turn;
+        __threadfence_block();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) turn = warp - 1; }"""
+    out = zeros(3 * 256)
+    launch(source, 3, 256, (out,))
+    return bool((out == np.tile(np.arange(256) // 32, 3)).all())
+
+
+@program
+def blocks_wait_for_later_ones() -> bool:
+    """Block 0 needs a word from the last block."""
+    source = """extern "C" __global__ void k(volatile int *word, int *out) {
+        if (blockIdx.x == gridDim.x - 1) { if (threadIdx.x == 0) *word = 42; }
+        else while (*word == 0) ;
+        out[blockIdx.x * blockDim.x + threadIdx.x] = *word; }"""
+    out = zeros(40 * 64)
+    launch(source, 40, 64, (zeros(1), out))
+    return bool((out == 42).all())
+
+
+@program
+def grid_barrier() -> bool:
+    """A hand-written barrier over the grid, three rounds."""
+    source = """__device__ void meet(unsigned *count, unsigned goal) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence(); atomicAdd(count, 1u);
+            while (atomicAdd(count, 0u) < goal) ;
+            __threadfence(); }
+        __syncthreads(); }
+        extern "C" __global__ void k(unsigned *count, int *a, int *b) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+        a[i] = i; meet(count, gridDim.x);
+        b[i] = a[n - 1 - i]; meet(count, 2 * gridDim.x);
+        a[i] = b[(i + 100) % n] + 1; }"""
+    n = 50 * 128
+    a, b = zeros(n), zeros(n)
+    launch(source, 50, 128, (zeros(1), a, b))
+    i = (np.arange(n) + 100) % n
+    return bool((a == n - 1 - i + 1).all())
+
+
+@program
+def look_back() -> bool:
+    """A scan in one pass: blocks take tickets and look back at what earlier ones published."""
+    source = """extern "C" __global__ void k(const int *x, int *y, unsigned *ticket,
+                                            volatile unsigned long long *state) {
+        __shared__ unsigned mine; __shared__ int before, sums[8];
+        if (threadIdx.x == 0) mine = atomicAdd(ticket, 1u);
+        __syncthreads();
+        int i = mine * blockDim.x + threadIdx.x, v = x[i];
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        for (int d = 1; d < 32; d *= 2) {
+            int u = __shfl_up_sync(~0u, v, d); if (lane >= d) v += u; }
+        if (lane == 31) sums[warp] = v;
+        __syncthreads();
+        for (int w = 0; w < warp; ++w) v += sums[w];
+        if (threadIdx.x == blockDim.x - 1) {
+            state[mine] = (mine ? 1ull : 2ull) << 32 | (unsigned)v;
+            __threadfence();
+            int sum = 0;
+            for (int b = (int)mine - 1; b >= 0; --b) {
+                unsigned long long s;
+                do { s = state[b]; } while (s >> 32 == 0);
+                sum += (int)(unsigned)s;
+                if (s >> 32 == 2) break; }
+            if (mine) { state[mine] = 2ull << 32 | (unsigned)(sum + v); }
+            __threadfence();
+            before = sum; }
+        __syncthreads();
+        y[i] = v + before; }"""
+    n = 256 * 300
+    x = np.random.default_rng(5).integers(0, 100, n).astype(np.int32)
+    y = zeros(n)
+    launch(source, 300, 256, (x, y, zeros(1), zeros(300, np.uint64)))
+    return bool((y == np.cumsum(x)).all())
+
+
+@program
+def producer_and_consumer() -> bool:
+    """Named barriers of a part of the block; producers only arrive."""
+    source = """extern "C" __global__ void k(const int *x, int *y, int rounds) {
+        __shared__ int box[64];
+        int t = threadIdx.x;
+        for (int r = 0; r < rounds; ++r) {
+            if (t < 64) {
+                asm volatile("bar.sync 2, 128;" ::: "memory");
+                box[t] = x[r * 64 + t] * 2;
+                __threadfence_block();
+                asm volatile("bar.arrive 1, 128;" ::: "memory");
+            } else {
+                asm volatile("bar.arrive 2, 128;" ::: "memory");
+                asm volatile("bar.sync 1, 128;" ::: "memory");
+                y[r * 64 + t - 64] = box[127 - t] + 1;
+            } } }"""
+    x, y = np.arange(640, dtype=np.int32), zeros(640)
+    launch(source, 2, 128, (x, y, 10))
+    return bool((y.reshape(10, 64) == x.reshape(10, 64)[:, ::-1] * 2 + 1).all())
+
+
+@program
+def barriers_by_number() -> bool:
+    """Each pair of warps has its own barrier, by a register."""
+    source = """extern "C" __global__ void k(int *out) {
+        __shared__ int s[256];
+        int t = threadIdx.x, pair = t / 64;
+        for (int r = 0; r <= pair; ++r) {
+            s[t] = t + r;
+            asm volatile("bar.sync %0, %1;" :: "r"(pair + 1), "r"(64) : "memory");
+            int v = s[t ^ 63];
+            asm volatile("bar.sync %0, %1;" :: "r"(pair + 1), "r"(64) : "memory");
+            out[t] = v; } }"""
+    out = zeros(256)
+    launch(source, 1, 256, (out,))
+    t = np.arange(256)
+    return bool((out == (t ^ 63) + t // 64).all())
+
+
+@program
+def halves_of_a_warp_at_two_barriers() -> bool:
+    """Lanes of one warp meet their partners at different places (barrier.sync counts threads)."""
+    source = """extern "C" __global__ void k(int *out) {
+        __shared__ int s[64];
+        int t = threadIdx.x, lane = t % 32;
+        if (lane < 16) {
+            s[t] = t;
+            asm volatile("barrier.sync 1, 32;" ::: "memory");
+            out[t] = s[t ^ 32];
+        } else {
+            s[t] = 2 * t;
+            asm volatile("barrier.sync 2, 32;" ::: "memory");
+            out[t] = s[t ^ 32] + 1;
+        } }"""
+    out = zeros(64)
+    launch(source, 1, 64, (out,))
+    t = np.arange(64)
+    return bool((out == np.where(t % 32 < 16, t ^ 32, 2 * (t ^ 32) + 1)).all())
+
+
+@program
+def votes_of_a_part() -> bool:
+    """bar.red over one half of the block while the other half goes its own way."""
+    source = """extern "C" __global__ void k(const int *x, int *out) {
+        int t = threadIdx.x, n = 0, any = 0;
+        if (t < 96) {
+            asm volatile("{ .reg .pred p; setp.ne.s32 p, %1, 0; bar.red.popc.u32 %0, 3, 96, p; }"
+                         : "=r"(n) : "r"(x[t]) : "memory");
+            asm volatile("{ .reg .pred p, q; setp.gt.s32 p, %1, 1; bar.red.or.pred q, 3, 96, p;"
+                         " selp.s32 %0, 1, 0, q; }" : "=r"(any) : "r"(x[t]) : "memory");
+        } else n = 1000 + x[t];
+        out[t] = n * 2 + any; }"""
+    x = (np.arange(160) % 3 == 0).astype(np.int32)
+    out = zeros(160)
+    launch(source, 1, 160, (x, out))
+    t = np.arange(160)
+    return bool((out == np.where(t < 96, 2 * x[:96].sum(), 2 * (1000 + x))).all())
+
+
+@program
+def spinning_before_a_barrier() -> bool:
+    """Early returns, a spin loop and barriers; the block is no multiple of the warp."""
+    source = """extern "C" __global__ void k(volatile int *flag, int *out, int n) {
+        __shared__ int s[128];
+        int t = threadIdx.x;
+        if (t >= n) return;
+        s[t] = t;
+        if (t == 40) { __threadfence(); *flag = 7; }
+        if (t % 5 == 0) while (*flag == 0) ;
+        __syncthreads();
+        out[t] = s[n - 1 - t] + *flag; }"""
+    out = zeros(100)
+    launch(source, 1, 100, (zeros(1), out, 77))
+    t = np.arange(100)
+    return bool((out == np.where(t < 77, 76 - t + 7, 0)).all())
+
+
+def main() -> None:
+    """Run them all, or those named."""
+    for name in sys.argv[1:] or list(PROGRAMS):
+        try:
+            answer = "ok" if PROGRAMS[name]() else "wrong values"
+        except Exception as fault:  # noqa: BLE001 - a report for the test that reads it
+            answer = f"{type(fault).__name__}: {fault}".replace("\n", " ")
+        print(name, answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -215,7 +215,7 @@ class RawFunction:
         :class:`InvalidArgumentError` (a TypeError too where a type is wrong) before any launch.
 
         """
-        values = [look(value, index) for index, value in enumerate(_sequence(args, self.name))]
+        values = _look_at(args, self.name)
         loaded = self.module.load(home_of(values))
         cooperative = enable_cooperative_groups or self.module.enable_cooperative_groups
         if cooperative and loaded.device.props.kind == "cuda":
@@ -413,13 +413,16 @@ def _options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _sequence(args: Any, kernel: str) -> Sequence[Any]:
+def _look_at(args: Any, kernel: str) -> list[Any]:
     if not isinstance(args, (tuple, list)):
         raise InvalidTypeError(
             "args is a tuple of the kernel's arguments", kernel=kernel, argument="args",
             got=type(args).__name__, next_step="write kernel(grid, block, (x,))",
         )  # fmt: skip
-    return args
+    try:
+        return [look(value, index) for index, value in enumerate(args)]
+    except InvalidArgumentError as fault:
+        raise fault.about(kernel=kernel) from None
 
 
 def _hashable(extents: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from waiting_programs import PROGRAMS
+from cpu.waiting_programs import PROGRAMS
 
 HERE = Path(__file__).parent
 PARTS = {"one thread": "1", "two threads": "2"}
@@ -17,7 +17,7 @@ PARTS = {"one thread": "1", "two threads": "2"}
 
 @cache
 def answers(threads: str) -> dict[str, str]:
-    path = os.pathsep.join([str(HERE), str(HERE.parent), *sys.path])
+    path = os.pathsep.join([str(HERE.parent), *sys.path])
     try:
         done = subprocess.run(
             [sys.executable, str(HERE / "waiting_programs.py")], capture_output=True, text=True,

@@ -302,9 +302,6 @@ def test_what_is_missing_is_named_when_lowering() -> None:
         run(text, "k", (1,), (32,), [np.zeros(4, "i4")])
     with pytest.raises(InvalidArgumentError, match="no such kernel"):
         lower_to_ir(parse_module(_ptx()), "nothing", LowerOptions(block=(32, 1, 1)))
-    partial = _CLASH.replace("bar.sync 0;\nbra B", "bar.sync 1, 32;\nbra B")
-    with pytest.raises(UnsupportedError, match="part of the block"):
-        run(partial, "k", (1,), (64,), [np.zeros(4, "i4")])
 
 
 def test_the_width_is_chosen_where_none_is_asked_for() -> None:

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import native_run
 import numpy as np
-from native_run import ptx_of
+from cpu.native_run import pack, ptx_of
 
 from ge2rt.device.api import LaunchShape
 from ge2rt.device.cpu import CpuDevice
@@ -36,7 +35,7 @@ def launch(
     module = DEVICE[0].load(ptx_of(source).encode(), "ptx", "test")
     shape = (block, 1, 1) if isinstance(block, int) else block
     launcher = module.function("k").launcher(LaunchShape((grid, 1, 1), shape, shared))
-    launcher(native_run.pack(args))
+    launcher(pack(args))
 
 
 def zeros(count: int, dtype: Any = np.int32) -> np.ndarray:

@@ -11,6 +11,7 @@ from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
 from ge2rt.ptx.lower import regions, ssa
 from ge2rt.ptx.lower.ahead import block_steps
+from ge2rt.ptx.lower.checks import Watch, deciding
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
@@ -63,11 +64,6 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
     function = inlined(module, function)
-    if options.checks:
-        raise UnsupportedError(
-            f"checks ({', '.join(sorted(options.checks))}) are not there yet",
-            next_step="unset GE2RT_CHECK",
-        )
     flow = flows.build(function)
     if waiting_loops(flow):
         flow = flows.build(function, takes_warp)
@@ -75,6 +71,11 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     geometry = Geometry(options.block, width)
     place = places(module, function, global_image(module), width)
     crew = needs_crew(flow, geometry)
+    if crew and options.checks:
+        raise UnsupportedError(
+            "checks of kernels whose warps wait for each other are not there on the cpu device",
+            next_step="unset GE2RT_CHECK",
+        )
     flow, kinds = _analysed(function, flow, geometry, place, crew)
     if crew:
         plan = regions.uncut(flow, kinds, partial=geometry.partial)
@@ -84,13 +85,16 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     code = Code(
         Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers
     )
+    if options.checks:
+        code.watch = Watch(options.checks, module.files)
+        code.watch.parts = deciding(flow, regions.block_wide(flow, kinds, place).parting)
     if crew:
         strand = Strand(code, plan, symbol + ".warp")
         body = strand.write()
         scheduler, arena = crew_text(strand, symbol)
         body += scheduler
     else:
-        if len(plan.regions) > 1:
+        if len(plan.regions) > 1 and code.watch is None:
             code.steps = block_steps(flow, kinds, geometry)
         schedule = Schedule(code, plan, symbol, options.seed)
         body = schedule.write()
@@ -100,6 +104,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
         place.shared_bytes, arena, notes=_notes(kinds, plan, code),
+        checked=code.watch and code.watch.result(width, place.local_bytes),
     )  # fmt: skip
 
 

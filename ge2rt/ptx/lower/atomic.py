@@ -6,6 +6,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Instr
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.address import Where, full_lanes, where
+from ge2rt.ptx.lower.checks import ATOMIC
 from ge2rt.ptx.lower.memory import space_of
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import TYPES, cast, types_of
@@ -33,6 +34,9 @@ def lower_atomic(scope: Scope, instr: Instr) -> list[Value]:
     values = [cast(scope.e, scope.vector(o), type) for o in operands]
     place = where(scope, address, space_of(instr))
     active = scope.active(instr)
+    if (watch := scope.code.watch) is not None:
+        space = space_of(instr)
+        watch.access(scope, instr, place, type, 1, how=ATOMIC, space=space, active=active)
     task = _Task(scope, operation, kind.name, type, space_of(instr) == "shared")
     if scope.code.width == 1:
         return task.single(place.pointer, values, active, is_red)

@@ -25,7 +25,8 @@ Handler = Callable[[Scope, Instr], "list[Value]"]
 
 def lower_node(scope: Scope, instrs: Sequence[Instr]) -> None:
     """Write the instructions of a node."""
-    scope.groups = groups(instrs, scope.code.kinds.lanes, MEMORY_TYPES)
+    if scope.code.watch is None:  # checks want each access by itself
+        scope.groups = groups(instrs, scope.code.kinds.lanes, MEMORY_TYPES)
     for at, instr in enumerate(instrs):
         scope.at = at
         lower_instr(scope, instr)
@@ -89,6 +90,8 @@ def _from_top(scope: Scope, instr: Instr, values: list[Value], given: list[Lanes
 def _warp(scope: Scope, instr: Instr) -> list[Value]:
     e, width = scope.e, scope.code.width
     values = [e.splat(scope.vector(o)) for o in shape_of(instr).sources]
+    if scope.code.watch is not None:
+        scope.code.watch.warp(scope, instr, values)
     mask = scope.active(instr)
     if mask is None:
         mask = e.const("i1", "true", width)
@@ -123,10 +126,14 @@ def _warp_barrier(scope: Scope, instr: Instr) -> list[Value]:
     geometry = scope.code.geometry
     if geometry.width < PTX_WARP and geometry.threads > geometry.width:
         raise UnsupportedError(f"{instr.form} needs warps of 32 lanes, not {geometry.width}")
+    if scope.code.watch is not None:
+        scope.code.watch.warp(scope, instr, [scope.vector(instr.operands[0])])
     return []
 
 
 def _fence(scope: Scope, instr: Instr) -> list[Value]:
+    if scope.code.watch is not None:
+        scope.code.watch.fence(scope)
     if not instr.has("cta"):
         scope.e.line("fence seq_cst")
     else:

@@ -66,6 +66,8 @@ class RegionWriter(Walker):
             value = e.raw(f"load {type}, ptr {held}", type)
             e.line(f"store {value}, ptr {coming}")
         self._clear_votes()
+        if self.code.watch is not None and self.region.index:
+            self.code.watch.phase(e)
         e.line(f"br label %{self.tag}.loop")
 
     def _loop_end(self) -> None:
@@ -114,6 +116,8 @@ class RegionWriter(Walker):
         e.line("store i32 0, ptr %at.warp")
         e.line("store i32 0, ptr %at.region")
         self._clear_votes()
+        if self.code.watch is not None:
+            self.code.watch.phase(e)
         e.line("br label %set.loop")
         e.label("set.loop")
         frame = self._frame(self.schedule.warp())
@@ -255,6 +259,8 @@ class RegionWriter(Walker):
         control = self.flow.nodes[node].control
         assert control is not None
         _check_barrier(control, self.code.geometry.threads)
+        if self.code.watch is not None:
+            self.code.watch.arrive(scope, node, mask)
         target = self.plan.regions[self.plan.by_entry[self.flow.nodes[node].targets[0]]]
         for name in self.schedule.kept_for_block(target):
             value = scope.register(name)

@@ -7,6 +7,7 @@ from ge2rt.ptx.ast import Address, Instr, Reg, Symbol
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.address import where
 from ge2rt.ptx.lower.ahead import prefetch
+from ge2rt.ptx.lower.checks import READ, WRITE
 from ge2rt.ptx.lower.loads import load
 from ge2rt.ptx.lower.stores import store
 from ge2rt.ptx.lower.values import Scope
@@ -70,6 +71,9 @@ def lower_load(scope: Scope, instr: Instr) -> list[Value]:
             scope.waiting.update(zip(group, together, strict=True))
         return [_extend(scope, instr, scope.waiting[scope.at])]
     place = where(scope, address, space)
+    if (watch := scope.code.watch) is not None:
+        active = scope.active(instr)
+        watch.access(scope, instr, place, type, count, how=READ, space=space, active=active)
     values = load(scope, place, type, count, scope.active(instr), suffix)
     if scope.ahead and space == "global" and isinstance(address.base, Reg):
         step = scope.code.steps.get(address.base.name)
@@ -125,6 +129,10 @@ def lower_store(scope: Scope, instr: Instr) -> None:
         return
     if _ordered(instr):
         forget(scope)
-    store(scope, where(scope, address, space), values, scope.active(instr))
+    place, active = where(scope, address, space), scope.active(instr)
+    if (watch := scope.code.watch) is not None:
+        watch.access(scope, instr, place, type, len(values), how=WRITE, space=space,
+                     active=active, values=values)  # fmt: skip
+    store(scope, place, values, active)
     if _ordered(instr):
         forget(scope)

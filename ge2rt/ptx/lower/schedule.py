@@ -85,10 +85,12 @@ class Schedule:
         return "\n".join(head + body + ["}"])
 
     def _head(self) -> list[str]:
+        watch = self.code.watch
         lines = [
             f"define void @{self.symbol}(ptr noalias %launch, ptr noalias align {ARENA_ALIGN} "
             "%arena, i64 %first, i64 %last) #0 {",
             *head(self.code, self.frames),
+            *(watch.head(self.code.places.shared_bytes) if watch else ()),
             "  %grid.x.wide = zext i32 %grid.x to i64",
             "  %grid.y.wide = zext i32 %grid.y to i64",
             "  %first.row = udiv i64 %first, %grid.x.wide",
@@ -122,6 +124,8 @@ class Schedule:
         e.label("block.run")
         for axis in "xyz":
             e.line(f"%ctaid.{axis} = load i32, ptr %at.{axis}")
+        if code.watch is not None:
+            code.watch.begin(e)
         e.line("br label %region.0")
         e.label("block.done")
         e.line("%block.next = add i64 %block, 1")

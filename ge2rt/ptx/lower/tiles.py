@@ -6,6 +6,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Imm, Instr
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lower.address import Where, full_lanes, moved, where
+from ge2rt.ptx.lower.checks import READ, WRITE
 from ge2rt.ptx.lower.loads import load
 from ge2rt.ptx.lower.shape import flatten
 from ge2rt.ptx.lower.stores import store
@@ -28,9 +29,11 @@ def copy_async(scope: Scope, instr: Instr) -> None:
     words = size.value // 4
     to = where(scope, target, "shared")
     given = where(scope, source, "global")
+    _watch(scope, instr, to, "i32", words, how=WRITE)
     if len(instr.operands) < 4 or (
         isinstance(instr.operands[3], Imm) and instr.operands[3].value == size.value
     ):
+        _watch(scope, instr, given, "i32", words, how=READ, space="global")
         store(scope, to, load(scope, given, "i32", words, active), active)
         return
     limit = scope.vector(instr.operands[3])
@@ -44,10 +47,21 @@ def copy_async(scope: Scope, instr: Instr) -> None:
             wanted = e.compare("icmp sgt", rest, e.const("i32", 0))
         mask = wanted if active is None else e.binary("and", wanted, active)
         here = Where(_ahead(scope, given.pointer, 4 * word), given.lanes)
+        if (watch := scope.code.watch) is not None:
+            watch.access(scope, instr, here, "i32", 1, how=READ, space="global", active=mask)
         got = e.splat(load(scope, here, "i32", 1, mask)[0])
         got = e.select(mask, got, e.const("i32", 0))
         values.append(got if rest is None else _cut(scope, got, rest))
     store(scope, to, values, active)
+
+
+def _watch(
+    scope: Scope, instr: Instr, place: Where, type: str, count: int, *, how: int,
+    space: str = "shared",
+) -> None:  # fmt: skip
+    if (watch := scope.code.watch) is not None:
+        active = scope.active(instr)
+        watch.access(scope, instr, place, type, count, how=how, space=space, active=active)
 
 
 def _cut(scope: Scope, word: Value, rest: Value) -> Value:
@@ -85,10 +99,13 @@ def load_matrix(scope: Scope, instr: Instr) -> list[Value]:
     assert isinstance(address, Address)
     rows = where(scope, address, "shared")
     active, e = scope.active(instr), scope.e
+    if scope.code.watch is not None:
+        scope.code.watch.warp(scope, instr, ())
     results = []
     for matrix in range(count):
         if not instr.has("trans"):
             place = _rows(scope, rows, [(8 * matrix + k // 4, 4 * (k % 4)) for k in range(32)])
+            _watch(scope, instr, place, "i32", 1, how=READ)
             results.append(e.splat(load(scope, place, "i32", 1, active)[0]))
             continue
         halves = []
@@ -96,6 +113,7 @@ def load_matrix(scope: Scope, instr: Instr) -> list[Value]:
             place = _rows(
                 scope, rows, [(8 * matrix + 2 * (k % 4) + half, 2 * (k // 4)) for k in range(32)]
             )
+            _watch(scope, instr, place, "i16", 1, how=READ)
             got = e.splat(load(scope, place, "i16", 1, active)[0])
             halves.append(e.convert("zext", got, "i32"))
         high = e.binary("shl", halves[1], e.const("i32", 16))
@@ -110,11 +128,14 @@ def store_matrix(scope: Scope, instr: Instr) -> None:
     assert isinstance(address, Address)
     rows = where(scope, address, "shared")
     active, e = scope.active(instr), scope.e
+    if scope.code.watch is not None:
+        scope.code.watch.warp(scope, instr, ())
     for matrix, operand in enumerate(o for o in flatten(instr.operands[1]) if o is not None):
         assert matrix < count
         value = e.splat(cast(e, scope.vector(operand), "i32"))
         if not instr.has("trans"):
             place = _rows(scope, rows, [(8 * matrix + k // 4, 4 * (k % 4)) for k in range(32)])
+            _watch(scope, instr, place, "i32", 1, how=WRITE)
             store(scope, place, [value], active)
             continue
         for half in range(2):
@@ -122,6 +143,7 @@ def store_matrix(scope: Scope, instr: Instr) -> None:
                 scope, rows, [(8 * matrix + 2 * (k % 4) + half, 2 * (k // 4)) for k in range(32)]
             )
             part = e.binary("lshr", value, e.const("i32", 16 * half))
+            _watch(scope, instr, place, "i16", 1, how=WRITE)
             store(scope, place, [e.convert("trunc", part, "i16")], active)
 
 

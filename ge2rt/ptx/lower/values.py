@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Imm, Instr, Not, Operand, Reg, Special, Symbol
@@ -21,6 +22,9 @@ from ge2rt.ptx.lower.places import Places
 from ge2rt.ptx.lower.shape import CARRY
 from ge2rt.ptx.lower.ssa import origin
 from ge2rt.ptx.rules.operands import cast
+
+if TYPE_CHECKING:
+    from ge2rt.ptx.lower.checks import Watch
 
 _STORAGE = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64", "b128": "i128",
             "f32": "float", "f64": "double", "f16": "i16", "bf16": "i16",
@@ -53,6 +57,7 @@ class Code:
         default_factory=dict
     )  # see ``ahead``; empty: no prefetch
     counts: dict[str, int] = field(default_factory=dict)  # for notes: forms of memory access
+    watch: Watch | None = None  # of an instrumented kernel
 
     @property
     def width(self) -> int:

@@ -136,9 +136,9 @@ class Walker:
         value = scope.guard(node.control)
         if not value.lanes:
             yes, no = self._fast_label(taken), self._fast_label(fall)
-            every, none = Value(self.word, "-1"), Value(self.word, "0")
             if self.code.watch is not None:
-                bits = e.select(value, every, none)
+                every = Value(self.word, "-1")
+                bits = e.select(value, every, Value(self.word, "0"))
                 self._tell(scope, at, {taken: bits, fall: e.binary("xor", bits, every)})
             e.line(f"br {value}, label %{yes}, label %{no}")
             return

@@ -71,11 +71,30 @@ class Flow:
 
     @cached_property
     def joins(self) -> tuple[int, ...]:
-        """The immediate post-dominator of each node."""
+        """Where the lanes of each node are together again: its nearest post-dominator.
+
+        One inside of a loop counts only if no lane comes to the end of the iteration without it.
+        """
         sets = self.post_dominators
-        return tuple(
-            graph.nearest(sets[n] & ~(1 << n), sets, self.exit) for n in range(len(self.nodes))
+        return tuple(self._join(n, sets[n] & ~(1 << n)) for n in range(len(self.nodes)))
+
+    def _join(self, at: int, candidates: int) -> int:
+        around = (
+            [lp for lp in self.loops if lp.members >> at & 1] if len(self.edges[at]) > 1 else []
         )
+        while True:
+            join = graph.nearest(candidates, self.post_dominators, self.exit)
+            missed = [lp for lp in around if lp.members >> join & 1 and self._misses(at, join, lp)]
+            if not missed:
+                return join
+            candidates &= ~(1 << join)
+
+    def _misses(self, at: int, join: int, loop: Loop) -> bool:
+        """Whether a lane at ``at`` can come back to the loop's header before it comes to a node."""
+        way = loop.members & ~(1 << join) & ~(1 << loop.header)
+        starts = self.edges[at]
+        seen = graph.reach(self.edges, starts, way)
+        return loop.header in starts or any(loop.header in self.edges[n] for n in graph.bits(seen))
 
     @cached_property
     def registers(self) -> dict[str, int]:
@@ -145,6 +164,9 @@ def build(function: Function, apart: Callable[[Instr], bool] | None = None) -> F
     entry = drafts[0].label
     table = {draft.label: draft for draft in drafts}
     order, loops = _arrange(table, entry)
+    while (outer := _part_headers(table, loops, entry)) is not None:
+        entry = outer
+        order, loops = _arrange(table, entry)
     if _unify_latches(table, order, loops):
         order, loops = _arrange(table, entry)
     number = {label: at for at, label in enumerate(order)} | {_EXIT: len(order)}
@@ -174,6 +196,48 @@ def _arrange(table: dict[str, _Draft], entry: str) -> tuple[list[str], list[tupl
     order, loops = graph.loop_order(len(labels), edges, number[entry])
     named = [(labels[lp.header], [labels[m] for m in graph.bits(lp.members)]) for lp in loops]
     return [labels[n] for n in order], named
+
+
+def _part_headers(
+    table: dict[str, _Draft], loops: list[tuple[str, list[str]]], entry: str
+) -> str | None:
+    """Give the outer one of two loops that share a header a header of its own, if there are any.
+
+    ``do { do a; while (p); b; } while (q);`` is one block with two edges back to it. All lanes must
+    have left the inner loop when they come to b, where they may shuffle. Returns the entry.
+    """
+    labels = [*table, _EXIT]
+    number = {label: at for at, label in enumerate(labels)}
+    edges = [tuple(number[t] for t in table[label].targets) for label in table] + [()]
+    after: list[int] = []
+    for header, members in loops:
+        latches = [m for m in members if header in table[m].targets]
+        if len(latches) < 2:
+            continue
+        after = after or graph.post_dominators(edges, number[_EXIT])
+        inside = sum(1 << number[m] for m in members)
+        inner = _inner_latches(edges, after, number[header], inside, [number[m] for m in latches])
+        if inner:
+            label = f"{header}.outer{len(table)}"
+            for other, draft in table.items():
+                if number[other] not in inner:
+                    draft.targets = [label if t == header else t for t in draft.targets]
+            table[label] = _Draft(label, targets=[header])
+            return label if entry == header else entry
+    return None
+
+
+def _inner_latches(
+    edges: graph.Edges, after: list[int], header: int, inside: int, latches: list[int]
+) -> set[int]:
+    """The latches that lanes reach before a node of the loop that all lanes must come to."""
+    stops = list(graph.bits(after[header] & inside & ~(1 << header)))
+    for stop in sorted(stops, key=lambda node: -after[node].bit_count()):  # the nearest first
+        before = graph.reach(edges, [header], inside & ~(1 << stop))
+        inner = {m for m in latches if before >> m & 1}
+        if inner:
+            return inner if len(inner) < len(latches) else set()
+    return set()
 
 
 def _unify_latches(

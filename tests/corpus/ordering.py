@@ -157,7 +157,8 @@ def _encoded(d: Data) -> Data:
 def _scores(r: Random) -> Data:
     x = r.integers(-300, 300, (8, 400)).astype(np.float32) / 4
     return {
-        "x": x, "n": I32(400), "values": np.zeros((8, 5), np.float32), "places": np.zeros((8, 5), I32)
+        "x": x, "n": I32(400), "values": np.zeros((8, 5), np.float32),
+        "places": np.zeros((8, 5), I32),
     }  # fmt: skip
 
 

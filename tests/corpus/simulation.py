@@ -255,7 +255,8 @@ def _philox(d: Data) -> Data:
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     u, v = ((x.astype(F32) * F32(2.3283064e-10) + F32(1.1641532e-10)).astype(float) for x in c[:2])
     radius, angle = np.sqrt(-2 * np.log(u)), 2 * np.pi * v
-    return {"w": np.stack(c, -1), "z": np.stack([radius * np.sin(angle), radius * np.cos(angle)], -1)}
+    normals = np.stack([radius * np.sin(angle), radius * np.cos(angle)], -1)
+    return {"w": np.stack(c, -1), "z": normals}
 
 
 def _streams(r: Random) -> Data:
@@ -289,7 +290,32 @@ def _xorwow(d: Data) -> Data:
     return {"states": np.array(states, U32), "a": out[:, :9], "b": out[:, 9:]}
 
 
+def _lists(r: Random) -> Data:
+    return {
+        "states": r.integers(0, 2**32, 96, U32), "x": np.zeros((96, 6), F32),
+        "turns": np.zeros(96, I32), "n": I32(6),
+    }  # fmt: skip
+
+
+def _accepted(d: Data) -> Data:
+    states, x, turns = d["states"].copy(), d["x"].copy(), np.zeros(96, int)
+    for t in range(96):
+        s, found, turn = int(states[t]), 0, -1
+        while found < 6:
+            turn += 1
+            pair = []
+            for _ in range(2):
+                s = s * 1664525 + 1013904223 & 0xFFFFFFFF
+                pair.append(F32(s >> 8) * F32(2**-24))
+            if pair[1] <= 4 * pair[0] * (1 - pair[0]):
+                x[t, found] = pair[0]
+                found += 1
+        states[t], turns[t] = s, turn
+    return {"states": states, "x": x, "turns": turns}
+
+
 PROGRAMS = (
+    Program("acceptance", _lists, (Launch((2,), (48,), "states x turns n"),), _accepted),
     Program(
         "stencil_heat", _heat,
         tuple(Launch((3, 6), (32, 8), a) for a in ("a b w h c", "b a w h c") * 2),
@@ -344,7 +370,9 @@ PROGRAMS = (
         "monte_carlo_pi", _darts, (Launch((2,), (96,), "seed n hits"),), _hits,
         follows="GPU toolkit samples: MC_EstimatePiP",
     ),
-    Program("philox", _counters, (Launch((2,), (64,), "seed w z n"),), _philox, atol=1e-5, rtol=1e-5),
+    Program(
+        "philox", _counters, (Launch((2,), (64,), "seed w z n"),), _philox, atol=1e-5, rtol=1e-5
+    ),
     Program(
         "xorwow", _streams,
         (Launch((2,), (32,), "states seed", "seed"),

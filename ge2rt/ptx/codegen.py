@@ -79,6 +79,9 @@ def optimise(text: str, target: Target, opt_level: int = 1) -> Any:
     llvm = _llvm()
     try:
         module = llvm.parse_assembly(f"{text}\nattributes #0 = {{ {target.attributes} }}\n")
+        # Without a layout no integer counts as legal, and each phi of one is searched for slices.
+        module.data_layout = str(_machine(target).target_data)
+        module.triple = _machine(target).triple
         module.verify()
     except RuntimeError as fault:
         raise InternalError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ge2rt.ptx.emit import BITS, Value
+from ge2rt.ptx.emit import BITS, Emitter, Value
+from ge2rt.ptx.lanewise import by_lane
 from ge2rt.ptx.lower.address import (
     Where,
     any_lane,
@@ -176,6 +177,11 @@ def _load_few(
     return result
 
 
+def scalar_only(type: str) -> bool:
+    """Whether no processor gathers or scatters elements of this type."""
+    return BITS[type] < 32
+
+
 def _gather(scope: Scope, pointers: Value, type: str, offset: int, active: Value | None) -> Value:
     e, width = scope.e, scope.code.width
     scope.code.count("gathers")
@@ -183,6 +189,12 @@ def _gather(scope: Scope, pointers: Value, type: str, offset: int, active: Value
         pointers = e.raw(
             f"getelementptr i8, {pointers}, {e.const('i64', offset, width)}", "ptr", width
         )
+    if active is not None and scalar_only(type):
+
+        def step(inner: Emitter, args: Sequence[Value]) -> list[Value]:
+            return [inner.raw(f"load {type}, {args[0]}, align 1", type)]
+
+        return by_lane(e, f"load.{type}", active, (pointers,), results=(type,), step=step)[0]
     mask = active if active is not None else e.const("i1", "true", width)
     name = f"llvm.masked.gather.v{width}{short(type)}.v{width}p0"
     full = f"<{width} x {type}>"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ge2rt.ptx.emit import BITS, Value
+from ge2rt.ptx.emit import BITS, Emitter, Value
+from ge2rt.ptx.lanewise import by_lane
 from ge2rt.ptx.lower.address import (
     Where,
     any_lane,
@@ -14,6 +15,7 @@ from ge2rt.ptx.lower.address import (
     short,
     steps_evenly,
 )
+from ge2rt.ptx.lower.loads import scalar_only
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.lower.weave import chunk, concat, shuffle, woven
 
@@ -127,6 +129,11 @@ def _store_runs(scope: Scope, base: Value, value: Value, offsets: Sequence[int])
         first = lane
 
 
+def _store_one(e: Emitter, args: Sequence[Value]) -> list[Value]:
+    e.line(f"store {args[0]}, {args[1]}, align 1")
+    return []
+
+
 def _scatter(
     scope: Scope, pointers: Value, value: Value, offset: int, active: Value | None
 ) -> None:
@@ -136,6 +143,9 @@ def _scatter(
         pointers = e.raw(
             f"getelementptr i8, {pointers}, {e.const('i64', offset, width)}", "ptr", width
         )
+    if active is not None and scalar_only(value.type):
+        by_lane(e, "store", active, (value, pointers), results=(), step=_store_one)
+        return
     mask = active if active is not None else e.const("i1", "true", width)
     name = f"llvm.masked.scatter.v{width}{short(value.type)}.v{width}p0"
     e.declarations[name] = (

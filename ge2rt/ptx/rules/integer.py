@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from ge2rt.ptx.ast import Instr
 from ge2rt.ptx.emit import BITS, Emitter, Value
-from ge2rt.ptx.rules.operands import cast, cast_all, constant, integer, repack, types_of, unpack
+from ge2rt.ptx.lanewise import by_lane
+from ge2rt.ptx.rules.operands import (
+    PtxType,
+    cast,
+    cast_all,
+    constant,
+    integer,
+    repack,
+    types_of,
+    unpack,
+)
 
 
 def _widen(e: Emitter, value: Value, signed: bool, type: str) -> Value:
@@ -136,7 +146,7 @@ def div_rem(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
     if constant(b) == 0:
         return [e.binary("or", a, ones) if i.op == "div" else e.binary("or", a, integer(t.llvm, 0))]
     op = f"{'s' if t.signed else 'u'}{i.op}"
-    if constant(b) is not None and (constant(b) != -1 or not t.signed):
+    if _divides_well(a, constant(b), t):
         return [e.binary(op, a, b)]
     zero = e.compare("icmp eq", b, integer(t.llvm, 0))
     safe = e.select(zero, one, b)
@@ -150,11 +160,25 @@ def div_rem(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
     return [e.select(zero, a, e.binary("sub", a, e.binary("mul", quotient, safe)))]
 
 
+def _divides_well(a: Value, divisor: int | None, t: PtxType) -> bool:
+    """A constant: LLVM multiplies instead, but not vectors of 64 bits (no high halves there)."""
+    if divisor is None or (divisor == -1 and t.signed):
+        return False
+    return not a.lanes or t.bits < 64 or divisor & (divisor - 1) == 0
+
+
 def _quotient(e: Emitter, a: Value, b: Value, signed: bool) -> Value:
     """Up to 32 bits a float division with twice the precision is exact once truncated."""
     a, b = e.alike((a, b))
-    if not a.lanes or BITS[a.type] == 64:
-        return e.binary("sdiv" if signed else "udiv", a, b)
+    op = "sdiv" if signed else "udiv"
+    if not a.lanes:
+        return e.binary(op, a, b)
+    if BITS[a.type] == 64:
+
+        def step(inner: Emitter, args: Sequence[Value]) -> list[Value]:
+            return [inner.binary(op, args[0], args[1])]
+
+        return by_lane(e, op, None, (a, b), results=(a.type,), step=step)[0]
     real, letter = "float" if BITS[a.type] == 16 else "double", "s" if signed else "u"
     x, y = (e.convert(f"{letter}itofp", v, real) for v in (a, b))
     return e.convert(f"fpto{letter}i", e.binary("fdiv", x, y), a.type)

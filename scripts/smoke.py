@@ -20,6 +20,7 @@ import numpy as np
 
 import ge2rt
 from ge2rt.base.errors import STATUS_TABLE
+from ge2rt.device.null import NullDevice
 
 USER_YAML = """
 api_version: 1
@@ -169,15 +170,15 @@ def unsupported(smoke: Smoke, descs: dict[str, Any]) -> int:
 
 
 def internal(at: int, to: int, good: dict[str, Any]) -> int:
-    """An object that breaks its own protocol in the middle of a call."""
+    """A device from outside that does not keep the contract: it loads nothing."""
 
-    class Hostile(dict):  # type: ignore[type-arg]
-        def __eq__(self, other: object) -> bool:
-            raise KeyError("hostile")
+    class Broken(NullDevice):
+        def load(self, *_: Any, **__: Any) -> Any:
+            return None
 
-        __hash__ = None  # type: ignore[assignment]
-
-    return ge2rt.launch_kernel("copy", [at, to], Hostile(good), 0)
+    ge2rt.register_device("broken", lambda index: Broken())
+    away = {"buffers": [{**b, "device": "broken"} for b in good["buffers"]]}
+    return ge2rt.launch_kernel("copy", [at, to], away, 0)
 
 
 def code_of(action: Callable[[], object]) -> int:

@@ -27,7 +27,7 @@ LAYOUTS = ("rowmajor", "strided", "NCHW", "NHWC")
 MAX_RANK = 32
 
 _LIMIT = 2**63
-_DEVICE = re.compile(r"(cpu|cuda|null)(:\d{1,4})?$")
+_DEVICE = re.compile(r"[a-z][a-z0-9_]{0,31}(:\d{1,4})?\Z")  # kinds may come from outside
 _NUMPY_NAME = re.compile(
     r"[<=|]?[fiub][1248]$|[a-z]{3,8}[0-9]{1,2}(_e[0-9]m[0-9](fn)?)?$|torch\.\w+$"
 )
@@ -208,7 +208,7 @@ def _device(value: Any, argument: str) -> str:
     if type(value).__module__ == "torch":
         value = str(value)
     if not isinstance(value, str) or not _DEVICE.match(value):
-        raise _wrong(argument, "cpu | cuda | cuda:N", value, "device")
+        raise _wrong(argument, "a device such as cpu, cuda or cuda:N", value, "device")
     return value
 
 

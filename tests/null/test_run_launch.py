@@ -202,3 +202,16 @@ def test_unaligned_pointers_get_a_kernel_of_their_own(device):
     assert plan([A, B]) == plan([A + 4, B]) == plan([A, B]) == 0
     keys = [call.key for call in device.launches]
     assert keys[0] == keys[2] != keys[1]
+
+
+def test_a_device_from_outside_runs_calls_that_name_it():
+    made = NullDevice()
+    ge2rt.register_device("fpga", lambda index: made)
+    call = {"buffers": [{"shape": [8], "dtype": "f32", "device": "fpga"}] * 2}
+    assert ge2rt.launch_kernel("copy", [A, B], call) == 0
+    assert len(made.launches) == 1
+    plan = ge2rt.prepare("copy", call)
+    assert plan.device is made
+    unknown = {"buffers": [{"shape": [8], "dtype": "f32", "device": "tpu"}] * 2}
+    assert ge2rt.launch_kernel("copy", [A, B], unknown) == -1
+    assert "no such device" in last_error().message

@@ -11,7 +11,6 @@ from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import (
     broadcast_strides,
-    byte_span,
     canonical_strides,
     collapse,
     index_bits,
@@ -22,6 +21,9 @@ from ge2rt.device.pointers import Operand, describe
 from ge2rt.raw.arguments import Placed
 from ge2rt.raw.params import Spec, is_scalar
 from ge2rt.raw.text import Walk
+from ge2rt.run.checks import share_memory
+from ge2rt.spec.descs import desc_of
+from ge2rt.spec.model import BufferDesc
 
 _SAFE_32 = 2**30  # indices below leave room for a step of the whole grid
 
@@ -103,14 +105,11 @@ def separated(
 
 
 def _overlap(a: Operand, b: Operand) -> bool:
-    low_a, high_a = _span(a)
-    low_b, high_b = _span(b)
-    return a.device == b.device and low_a < high_b and low_b < high_a
+    return a.device == b.device and share_memory(_desc(a), a.address, _desc(b), b.address)
 
 
-def _span(operand: Operand) -> tuple[int, int]:
-    low, high = byte_span(operand.shape, operand.strides, operand.dtype.itemsize)
-    return operand.address + low, operand.address + high
+def _desc(operand: Operand) -> BufferDesc:
+    return desc_of(operand.shape, operand.dtype, strides=operand.strides, device=operand.device)
 
 
 def _same(a: Operand, b: Operand) -> bool:

@@ -40,6 +40,8 @@ from ge2rt.raw.params import dtype_for, resolve_types
 from ge2rt.raw.text import Text, Walk, ctype
 
 _THREADS = 256
+_INNER_LANES = (8, 32)  # where neighbouring threads read along what is reduced; else all threads
+_OUTER_LANES, _MANY_LANES = 8, 64  # where they stand at neighbouring results; few results: many
 _MOST_BLOCKS = 2**16
 _SPLIT_FROM = 2**16  # elements of one result from which several blocks share its work
 _MOST_SPLITS = 64
@@ -358,14 +360,9 @@ def _reads_along(strides: dict[str, Shape], shape: Shape, axes: Shape) -> bool:
 
 
 def _spread(results: int, reduced: int, inner_first: bool) -> tuple[int, int]:
-    """(threads a result, results a block), both powers of two."""
+    """(threads a result, results a block), out of few: each pair is compiled by itself."""
     if inner_first:
-        lanes = min(_THREADS, _power(reduced))
-        return lanes, min(_THREADS // lanes, _power(results))
-    group = min(_THREADS, _power(results))
-    return min(_THREADS // group, _power(reduced)), group
-
-
-def _power(count: int) -> int:
-    """The power of two at or above ``count``; 1 for nothing."""
-    return 1 << max(count - 1, 0).bit_length()
+        lanes = next((lanes for lanes in _INNER_LANES if reduced <= 4 * lanes), _THREADS)
+    else:
+        lanes = _OUTER_LANES if results > _THREADS // _MANY_LANES else _MANY_LANES
+    return lanes, _THREADS // lanes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from corpus.program import Program
 
-FAMILIES = ("reductions", "ordering", "images", "simulation")
+FAMILIES = ("reductions", "ordering", "images", "simulation", "linear")
 
 
 def family(name: str) -> tuple[Program, ...]:

@@ -32,11 +32,20 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Table:
+    """An array of pointers: to every ``stride``-th byte of a buffer of the data."""
+
+    buffer: str
+    stride: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Program:
     """A program and its answer.
 
     ``build`` gives the data by name: arrays (buffers on the device), NumPy scalars, bytes (structs
-    by value). ``expected`` gets the data before the launches and returns {name: content after};
+    by value), pointer tables. ``expected`` gets the data before the launches and returns {name: content after};
     a buffer that it does not name must stay as it was, unless ``scratch`` names it. Where the
     result is not unique, ``verify(before, after)`` judges the buffers in ``judged`` itself.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corpus.program import VECTOR_ALIGN, Array, Data, Program
+from corpus.program import VECTOR_ALIGN, Array, Data, Program, Table
 from ge2rt.build.compile import compile_text
 from ge2rt.build.records import Binary
 from ge2rt.device.api import Device, Dim3, LaunchShape, Module
@@ -49,6 +49,7 @@ def run(program: Program, device: Device, arch: int, before: Data) -> Data:
     binary = compile_program(program, arch)
     module = device.load(binary.data, "ptx", binary.key.digest)
     buffers = {n: Buffer(v) for n, v in before.items() if isinstance(v, np.ndarray)}
+    buffers |= {n: _pointers(v, buffers) for n, v in before.items() if isinstance(v, Table)}
     _write_symbols(program, module, before)
     for launch in program.launches:
         function = module.function(binary.lowered.get(launch.entry, launch.entry))
@@ -61,6 +62,11 @@ def run(program: Program, device: Device, arch: int, before: Data) -> Data:
     for name, buffer in buffers.items():
         assert buffer.intact(), f"{program.name}: a write beside {name}"
     return {n: buffers[n].array if n in buffers else v for n, v in before.items()}
+
+
+def _pointers(table: Table, buffers: dict[str, Buffer]) -> Buffer:
+    base = buffers[table.buffer].array.ctypes.data
+    return Buffer(np.uint64(base) + np.arange(table.count, dtype=np.uint64) * np.uint64(table.stride))
 
 
 def _write_symbols(program: Program, module: Module, data: Data) -> None:

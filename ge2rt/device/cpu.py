@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -20,6 +20,7 @@ from ge2rt.device import objects
 from ge2rt.device.api import Dim3, Function, LaunchShape, Module, NativeEntry
 from ge2rt.device.host import HostDevice
 from ge2rt.device.limits import arch_number, check_shape, virtual_gpu
+from ge2rt.device.messages import MAX_FAULTS, Log
 from ge2rt.device.objects import ObjectStore
 from ge2rt.device.pool import AlignedBytes, Pool, get_pool, thread_count
 from ge2rt.device.pool_ir import ABORT_MEMORY, CONTEXT, CONTEXT_BYTES
@@ -32,6 +33,7 @@ from ge2rt.ptx.native import (
     ABORT_HOST,
     ABORT_TRAP,
     ARENA_ALIGN,
+    PRINTS,
     NativeKernel,
 )
 
@@ -63,6 +65,7 @@ class CpuLauncher(CodeUser):
         self, name: str, code: NativeCode, shape: LaunchShape, globals_address: int,
         device: CpuDevice, keep: object,
     ) -> None:  # fmt: skip
+        self._device = device
         self._pool = device.pool
         self._streams = device.stream_handles
         self._keep = (code, keep)
@@ -70,14 +73,20 @@ class CpuLauncher(CodeUser):
         self.kernel = code.kernel
         self.shape = shape
         self._param_bytes = code.kernel.param_bytes
-        self._memory = _context(code, shape, globals_address, self._pool)
+        self._log = Log(
+            code.kernel.log_bytes, self._pool.attend_address, shape.grid, shape.block
+        )
+        self._memory = _context(code, shape, globals_address, self._pool, self._log.address)
         code.use(self)
-        self.native = NativeEntry(
+        self.native: NativeEntry | None = NativeEntry(
             self._pool.entry_address, self._memory.address,
             estimate=self._memory.address + CONTEXT["ESTIMATE"],
             limit=int(_HOLD_LOCK_US * self._pool.ticks_per_us),
         )  # fmt: skip
+        if code.kernel.log_bytes >= PRINTS:  # what it printed must appear when the launch is over
+            self.native = None
         self._run: Callable[[bytes], int] = partial(self._pool.launch, self._memory.address)
+        self._one_at_a_time = threading.Lock()
 
     def __call__(self, args: bytes, stream: int = 0) -> None:
         """Run the kernel; DeviceError where it faulted, KeyboardInterrupt on Ctrl-C."""
@@ -93,9 +102,16 @@ class CpuLauncher(CodeUser):
             )  # fmt: skip
         if self._pool.interrupted:
             self.fault(ABORT_HOST)
-        status = self._run(args)
+        if self.native is not None:
+            status = self._run(args)
+            if status:
+                self.fault(status)
+            return
+        with self._one_at_a_time:
+            status = self._run(args)
+            faults = self._log.finish(self.name)
         if status:
-            self.fault(status)
+            self.fault(status, faults)
 
     @property
     def expected_us(self) -> float:
@@ -107,8 +123,8 @@ class CpuLauncher(CodeUser):
         """Run the code at ``address`` from the next launch on."""
         self._memory.put(CONTEXT["KERNEL"], ctypes.c_int64, address)
 
-    def fault(self, status: int) -> NoReturn:
-        """Raise what a status other than 0 means."""
+    def fault(self, status: int, told: Sequence[str] | None = None) -> NoReturn:
+        """Raise what a status other than 0 means; ``told`` is what the kernel left to say."""
         if status == ABORT_HOST:
             raise self._pool.take_interrupt()
         if status == ABORT_MEMORY:
@@ -117,18 +133,27 @@ class CpuLauncher(CodeUser):
                 got=f"{self.kernel.arena_bytes + self.shape.shared} bytes a thread",
             )  # fmt: skip
         raise DeviceError(
-            _FAULTS.get(status, f"the kernel stopped with status {status}"), kernel=self.name,
+            _FAULTS.get(status, f"the kernel stopped with status {status}") + _lines(
+                self._log.finish(self.name) if told is None else told
+            ),
+            kernel=self.name,
             next_step="run again with GE2RT_CHECK=memory,race,sync on the cpu device",
         )  # fmt: skip
 
 
+def _lines(faults: Sequence[str]) -> str:
+    """What threads said before they stopped, as far as it is worth reading."""
+    more = f"\n  and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
+    return "".join(f"\n  {fault}" for fault in faults[:MAX_FAULTS]) + more
+
+
 def _context(
-    code: NativeCode, shape: LaunchShape, globals_address: int, pool: Pool
+    code: NativeCode, shape: LaunchShape, globals_address: int, pool: Pool, log: int
 ) -> AlignedBytes:
     memory = AlignedBytes(CONTEXT_BYTES)
     dynamic = (shape.shared + ARENA_ALIGN - 1) & -ARENA_ALIGN
     wide = {
-        "KERNEL": code.address, "POOL": pool.address, "GLOBALS": globals_address, "LOG": 0,
+        "KERNEL": code.address, "POOL": pool.address, "GLOBALS": globals_address, "LOG": log,
         "BLOCKS": shape.grid[0] * shape.grid[1] * shape.grid[2],
         "ARENA": code.kernel.arena_bytes + dynamic + ARENA_ALIGN, "ESTIMATE": -1,
     }  # fmt: skip
@@ -152,10 +177,14 @@ class CpuFunction(Function):
     def launcher(self, shape: LaunchShape) -> CpuLauncher:
         """Check ``shape`` against the device's limits and prepare it for repeated launches."""
         check_shape(self._module.device.props, self._facts.needs, shape)
-        code = self._module.code(self.name, shape.block)
-        return CpuLauncher(
-            self.name, code, shape, self._module.globals_address, self._module.device, self
-        )
+        module = self._module
+        code = module.code(self.name, shape.block)
+        given = (self.name, code, shape, module.globals_address, module.device, self)
+        if code.kernel.checked is None:
+            return CpuLauncher(*given)
+        from ge2rt.device.checks import CheckedLauncher  # late: for instrumented kernels only
+
+        return CheckedLauncher(*given, line_map=module.line_map, variables=module.variables())
 
     def attributes(self) -> dict[str, int]:
         """Static shared memory, and the most threads a block may have."""
@@ -174,8 +203,11 @@ class CpuFunction(Function):
 class CpuModule(Module):
     """A loaded PTX module, with its own copy of the module's variables."""
 
-    def __init__(self, device: CpuDevice, translation: Translation, key: str) -> None:
+    def __init__(
+        self, device: CpuDevice, translation: Translation, key: str, line_map: object = None
+    ) -> None:
         self.device = device
+        self.line_map = line_map
         self.key = key
         self._translation = translation
         self._facts = translation.facts()
@@ -222,6 +254,12 @@ class CpuModule(Module):
             expected=", ".join(slot.name for slot in self._facts.image.slots) or "none",
         )
 
+    def variables(self) -> list[tuple[str, int, int]]:
+        """(name, first byte, end) of the module's variables."""
+        start = self.globals_address
+        return [(s.name, start + s.offset, start + s.offset + s.nbytes)
+                for s in self._facts.image.slots]  # fmt: skip
+
     def code(self, name: str, block: Dim3) -> NativeCode:
         """The native code of a kernel for a block shape, made and linked once.
 
@@ -267,12 +305,12 @@ class CpuDevice(HostDevice):
         return self._streams.handles
 
     def load(self, binary: bytes, kind: str, key: str, line_map: object = None) -> CpuModule:
-        """Load PTX text; ``key`` names it in messages."""
+        """Load PTX text; ``key`` names it in messages, ``line_map`` leads to the templates' lines."""
         if kind != "ptx":
             raise InvalidArgumentError(
                 "the cpu device loads PTX text", expected="ptx", got=kind, detail="device"
             )
-        return CpuModule(self, Translation(binary, self.store, self._translator), key)
+        return CpuModule(self, Translation(binary, self.store, self._translator), key, line_map)
 
     def settle(self) -> None:
         """Wait until the full code of all kernels is in use."""

@@ -26,7 +26,7 @@ from ge2rt.device.objects import Linked, ObjectStore
 from ge2rt.device.pool_ir import CALLER_SLOTS, CONTEXT, JOB_BYTES, MAX_WORKERS, POOL
 
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
-_SYMBOLS = ("launch", "stop", "prepare", "work", "finish", "clock")
+_SYMBOLS = ("launch", "stop", "prepare", "work", "finish", "clock", "attend")
 # Microseconds. A worker that still spins pays from about 6 us of work, one that sleeps from 50 us.
 _THRESHOLDS = {
     "T_SPIN": 8, "T_SLEEP": 55, "T_RECENT": 5, "T_WORKER": 10, "T_CHUNK": 100, "T_GROW": 20,
@@ -92,6 +92,7 @@ class Pool:
         self._linked = _native_code(self.native, store)
         entry = {name: linked.address for name, linked in self._linked.items()}
         self.entry_address = entry["launch"]
+        self.attend_address = entry["attend"]
         self._launch = _ENTRY(entry["launch"])
         self._stop = _STOP(entry["stop"])
         self._prepare = _PREPARE(entry["prepare"])
@@ -170,6 +171,13 @@ class Pool:
         self._work(job.address, 0, CALLER_SLOTS, 1)
         for other in others:
             other.result()
+        return int(self._finish(context, job.address))
+
+    def launch_alone(self, context: int, args: bytes) -> int:
+        """A launch on the calling thread alone."""
+        job = AlignedBytes(JOB_BYTES)
+        self._prepare(context, args, job.address, 1)
+        self._work(job.address, 0, CALLER_SLOTS, 1)
         return int(self._finish(context, job.address))
 
     def stop(self) -> None:

@@ -98,11 +98,18 @@ begin:
   %arena = inttoptr i64 %aligned to ptr
   %mode = call i64 @float_enter()
   %start = call i64 @now()
+  %looks = icmp ne i32 %poll, 0
+  br i1 %looks, label %mark, label %loop
+mark:
+  %mine_p = getelementptr i8, ptr %job, i64 $J_ARENA
+  store ptr %arena, ptr %mine_p
+  %looked_p = getelementptr i8, ptr %job, i64 $J_LOOKED
+  store i64 %start, ptr %looked_p
   br label %loop
 loop:
-  %t0 = phi i64 [ %start, %begin ], [ %t1, %again ]
-  %polled = phi i64 [ %start, %begin ], [ %polled1, %again ]
-  %chunk = phi i64 [ %chunk0, %begin ], [ %chunk1, %again ]
+  %t0 = phi i64 [ %start, %begin ], [ %start, %mark ], [ %t1, %again ]
+  %polled = phi i64 [ %start, %begin ], [ %start, %mark ], [ %polled1, %again ]
+  %chunk = phi i64 [ %chunk0, %begin ], [ %chunk0, %mark ], [ %chunk1, %again ]
   %first = atomicrmw add ptr %ticket, i64 %chunk monotonic
   %over = icmp sge i64 %first, %blocks
   br i1 %over, label %done, label %run
@@ -197,6 +204,36 @@ done:
   ret void
 }
 
+; Kernels call it now and then from loops whose end is not known: the caller's thread, which is told
+; by its arena, looks after signals.
+define void @attend(ptr %job, ptr %arena) {
+entry:
+  %mine_p = getelementptr i8, ptr %job, i64 $J_ARENA
+  %mine = load atomic ptr, ptr %mine_p monotonic, align 8
+  %same = icmp eq ptr %mine, %arena
+  br i1 %same, label %look, label %done
+look:
+  %ctx_p = getelementptr i8, ptr %job, i64 $J_CONTEXT
+  %ctx = load ptr, ptr %ctx_p
+  %pool_p = getelementptr i8, ptr %ctx, i64 $C_POOL
+  %pool = load ptr, ptr %pool_p
+  %every_p = getelementptr i8, ptr %pool, i64 $P_T_POLL
+  %every = load i64, ptr %every_p
+  %looked_p = getelementptr i8, ptr %job, i64 $J_LOOKED
+  %looked = load i64, ptr %looked_p
+  %now = call i64 @now()
+  %since = sub i64 %now, %looked
+  %due = icmp sgt i64 %since, %every
+  br i1 %due, label %ask, label %done
+ask:
+  store i64 %now, ptr %looked_p
+  %abort = getelementptr i8, ptr %job, i64 $J_ABORT
+  call void @look_after(ptr %pool, ptr %abort)
+  br label %done
+done:
+  ret void
+}
+
 ; Fill a job for PEOPLE threads.
 define void @prepare(ptr %ctx, ptr %args, ptr %job, i64 %people) {
 entry:
@@ -222,6 +259,8 @@ entry:
   store ptr %ctx, ptr %ctx_p
   %work = getelementptr i8, ptr %job, i64 $J_WORK
   store i64 0, ptr %work
+  %arena_p = getelementptr i8, ptr %job, i64 $J_ARENA
+  store ptr null, ptr %arena_p
   %single = icmp eq i64 %people, 1
   %doubled = shl i64 %people, 1
   %divisor = select i1 %single, i64 1, i64 %doubled

@@ -20,7 +20,14 @@ from ge2rt.device.api import Dim3
 from ge2rt.device.limits import KernelNeeds
 from ge2rt.device.objects import Key, ObjectStore
 from ge2rt.device.tiers import LARGE
-from ge2rt.ptx.native import GlobalImage, GlobalSlot, LowerOptions, NativeKernel
+from ge2rt.ptx.native import (
+    Checked,
+    GlobalImage,
+    GlobalSlot,
+    LowerOptions,
+    NativeKernel,
+    Site,
+)
 
 Layout = tuple[tuple[str, int, int], ...]
 
@@ -175,9 +182,10 @@ class Translation:
 def lower_options(block: Dim3) -> LowerOptions:
     """What the switches ask for, for one block shape."""
     host = objects.host_target()
+    checks = switches.get("GE2RT_CHECK")
     return LowerOptions(
         block=block, lanes=switches.get("GE2RT_LANES") or 0, cpu=host.cpu, features=host.features,
-        checks=switches.get("GE2RT_CHECK"),
+        opt_level=0 if checks else 1, checks=checks, seed=switches.get("GE2RT_SEED"),
     )  # fmt: skip
 
 
@@ -214,13 +222,14 @@ def _needs(item: dict[str, Any]) -> KernelNeeds:
     return KernelNeeds(**{**item, "exact_threads": tuple(item["exact_threads"])})
 
 
-_KERNEL_FIELDS = ("entry", "symbol", "param_bytes", "shared_bytes", "arena_bytes")
+_KERNEL_FIELDS = ("entry", "symbol", "param_bytes", "shared_bytes", "arena_bytes", "log_bytes")
 
 
 def _kernel_to(kernel: NativeKernel) -> dict[str, Any]:
     kept = {name: getattr(kernel, name) for name in _KERNEL_FIELDS}
     lists = {name: list(getattr(kernel, name)) for name in ("param_layout", "externs", "notes")}
-    return {**kept, **lists, "lines": list(kernel.lines.items())}
+    checked = asdict(kernel.checked) if kernel.checked is not None else None
+    return {**kept, **lists, "lines": list(kernel.lines.items()), "checked": checked}
 
 
 def _kernel_from(entry: tuple[dict[str, Any], bytes] | None) -> NativeKernel | None:
@@ -233,7 +242,15 @@ def _kernel_from(entry: tuple[dict[str, Any], bytes] | None) -> NativeKernel | N
         object_code=payload, llvm_ir="", param_layout=_layout(kernel["param_layout"]),
         externs=tuple(kernel["externs"]), notes=tuple(kernel["notes"]),
         lines={int(at): int(line) for at, line in kernel["lines"]},
+        checked=_checked(kernel["checked"]),
     )  # fmt: skip
+
+
+def _checked(item: dict[str, Any] | None) -> Checked | None:
+    if item is None:
+        return None
+    sites = tuple(Site(**site) for site in item["sites"])
+    return Checked(**{**item, "checks": tuple(item["checks"]), "sites": sites})
 
 
 def _layout(rows: list[list[Any]]) -> Layout:

@@ -6,7 +6,7 @@ The C view of the binary interface (all CPU kernels share it)::
         const void *params;          //  0  packed PTX parameter block
         char       *globals;         //  8  the module's .global and .const variables
         int32_t    *abort;           // 16  0 while running; see ABORT_*; first writer wins
-        char       *log;             // 24  ring of printf / assert / check records, or null
+        char       *log;             // 24  what printf, assert and trap left, or null
         int32_t     grid[3];         // 32  gridDim
         int32_t     dynamic_shared;  // 44  bytes
         int64_t     blocks;          // 48  grid[0] * grid[1] * grid[2]
@@ -31,6 +31,19 @@ ABORT_ASSERT = 2  # device assert
 ABORT_CHECK = 3  # a memory, race, init or sync check failed
 ABORT_HOST = 4  # asked from the host: Ctrl-C, time limit
 ABORT_BARRIER = 5  # lanes of one warp wait at different barriers
+
+LOG_HEAD = 64  # bytes before the first record; see ptx/lower/messages.py
+PRINTS = 1 << 20  # a kernel with that much room for records, or more, prints
+LOG_RECORD = 32  # bytes of a record before what its kind tells
+
+
+class LogKind:
+    """Kinds of records in the log."""
+
+    PRINTF = 1
+    ASSERT = 2
+    TRAP = 3
+
 
 LAUNCH_BYTES = 64
 ARENA_ALIGN = 128
@@ -115,6 +128,7 @@ class NativeKernel:
     param_layout: tuple[tuple[str, int, int], ...]  # (PTX type, offset, bytes) a parameter
     shared_bytes: int  # static shared memory
     arena_bytes: int  # static shared (rounded up) + frames + local, without dynamic shared
+    log_bytes: int = 0  # room for records in ``Launch.log``; 0: the kernel leaves none
     externs: tuple[str, ...] = ()  # host functions the object calls (libm and the like)
     notes: tuple[str, ...] = ()  # what lane analysis and region building decided, for people
     lines: dict[int, int] = field(default_factory=dict)

@@ -103,7 +103,8 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
-        place.shared_bytes, arena, notes=_notes(kinds, plan, code),
+        place.shared_bytes, arena, log_bytes=code.log_bytes,
+        notes=_notes(kinds, plan, code),
         checked=code.watch and code.watch.result(width, place.local_bytes),
     )  # fmt: skip
 

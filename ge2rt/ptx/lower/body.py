@@ -8,7 +8,7 @@ from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
-from ge2rt.ptx.lower import tiles
+from ge2rt.ptx.lower import messages, tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
 from ge2rt.ptx.lower.geometry import PTX_WARP
 from ge2rt.ptx.lower.groups import groups
@@ -16,7 +16,6 @@ from ge2rt.ptx.lower.kinds import result_lanes
 from ge2rt.ptx.lower.memory import MEMORY_TYPES, forget, lower_load, lower_store, space_of
 from ge2rt.ptx.lower.shape import CARRY, destinations, shape_of
 from ge2rt.ptx.lower.values import Scope
-from ge2rt.ptx.native import ABORT_ASSERT, ABORT_TRAP
 from ge2rt.ptx.rules import PURE, WARP, writes_carry
 from ge2rt.ptx.rules.operands import cast
 
@@ -194,25 +193,14 @@ def _span(scope: Scope, instr: Instr, value: Value, low: str, high: str, space: 
     return e.compare("icmp ult", offset, size)
 
 
-def _trap(scope: Scope, instr: Instr) -> list[Value]:
-    abort(scope, ABORT_TRAP)
-    return []
-
-
-def abort(scope: Scope, reason: int) -> None:
-    """Set the abort word if nobody has set it yet."""
-    scope.e.line(f"cmpxchg ptr %abort, i32 0, i32 {reason} seq_cst seq_cst, align 4")
-
-
 def _call(scope: Scope, instr: Instr) -> list[Value]:
     """Functions without a body that CUDA knows; all others have been inlined."""
     target = instr.operands[1]
     name = target.name if isinstance(target, Symbol) else ""
     if name in ("__assertfail", "__assert_fail"):
-        abort(scope, ABORT_ASSERT)
-        return []
+        return messages.fail_assert(scope, instr)
     if name == "vprintf":
-        return []
+        return messages.print_text(scope, instr)
     raise UnsupportedError(f"call of {name or 'a function pointer'} is not there on cpu")
 
 
@@ -225,7 +213,7 @@ _HANDLERS: dict[str, Handler] = {
     "mov": _mov, "ld": _load, "ldu": _load, "st": _store, "atom": lower_atomic,
     "red": lower_atomic, "cp": _cp, "ldmatrix": tiles.load_matrix, "stmatrix": _stmatrix,
     "prefetch": _nothing, "prefetchu": _nothing, "discard": _nothing, "applypriority": _nothing,
-    "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep, "trap": _trap,
-    "call": _call, "nanosleep": _nanosleep, "griddepcontrol": _nothing, "pmevent": _nothing,
+    "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep,
+    "trap": messages.fail_trap, "call": _call, "nanosleep": _nanosleep, "griddepcontrol": _nothing, "pmevent": _nothing,
     "brkpt": _nothing, "bar": _warp_barrier, "barrier": _warp_barrier,
 }  # fmt: skip

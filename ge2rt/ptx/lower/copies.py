@@ -8,7 +8,8 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Imm, Instr
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import UNIFORM
-from ge2rt.ptx.lower.body import abort, lower_instr
+from ge2rt.ptx.lower.body import lower_instr
+from ge2rt.ptx.lower.messages import abort
 from ge2rt.ptx.lower.regions import Region
 from ge2rt.ptx.lower.shape import read_names, sources, written_names
 from ge2rt.ptx.lower.values import Scope

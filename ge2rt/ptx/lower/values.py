@@ -57,6 +57,7 @@ class Code:
         default_factory=dict
     )  # see ``ahead``; empty: no prefetch
     counts: dict[str, int] = field(default_factory=dict)  # for notes: forms of memory access
+    log_bytes: int = 0  # of the launch's log, for what the kernel prints
     watch: Watch | None = None  # of an instrumented kernel
 
     @property

@@ -310,7 +310,7 @@ _COMBINE = {
         "if (_lanes > 1) {",
         "_shared[_lane * _group + _local] = _s;",
         "__syncthreads();",
-        "#pragma unroll",
+        "#pragma unroll 1",
         "for (int _half = _lanes / 2; _half > 0; _half /= 2) {",
         "if (_lane < _half" + ("" if has_identity else " && _lane + _half < _end - _begin") + ")",
         "_shared[_lane * _group + _local] = _reduce(_shared[_lane * _group + _local],"

@@ -24,7 +24,7 @@ KERNELS = {kernel.name: kernel for kernel in shipped()}
 ARCHES = ("compute_75", "compute_80", "compute_90")
 LARGEST = 3000  # elements of a buffer: the interpreter is slow
 # What tests/cpu/test_lower_programs.py sees refused by name.
-GAPS = {"recursion", "recursion_with_arrays", "function_pointers", "named_barriers", "wmma"}
+GAPS = {"recursion", "recursion_with_arrays", "function_pointers", "wmma"}
 WIDTHS = (32, 16, 1)
 
 

@@ -67,7 +67,7 @@ class ErrorRecord:
         if self.got:
             text += f", got {self.got}" if self.expected else f"; got {self.got}"
         if self.next_step:
-            text += f". {self.next_step}"
+            text += ("\n" if "\n" in text else ". ") + self.next_step
         return f"[{int(self.code)} {self.name}] {text}"
 
     @property

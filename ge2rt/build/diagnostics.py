@@ -16,6 +16,8 @@ _HEAD = re.compile(
     r"(?: #[\w-]+)?: (?P<text>.*)"
 )
 _MISSING = re.compile(r"(?:cannot|could not) open source file \"([^\"]+)\"")
+_UNDEFINED = re.compile(r"identifier \"(\w+)\" is undefined")
+_OF_HEADERS = re.compile(r"__half2?(_raw)?|__nv_(bfloat16|fp8)\w*")
 _SHOWN = 8
 
 
@@ -79,12 +81,33 @@ def failure(log: str, source: Source, kernel: str, arch: str) -> CompileError:
             f"NVRTC refused the compilation for {arch}", kernel=kernel, got=log.strip(),
             where=source.name,
         )  # fmt: skip
-    missing = _MISSING.search(errors[0].text)
     text = "\n".join(str(m) for m in errors[:_SHOWN])
     more = f"\n... and {len(errors) - _SHOWN} more errors" if len(errors) > _SHOWN else ""
     return CompileError(
         f"{len(errors)} error{'s' * (len(errors) > 1)} for {arch}\n{text}{more}",
         kernel=kernel, where=f"{errors[0].file}:{errors[0].line}",
-        next_step=headers.advice(missing.group(1)) if missing else "",
+        next_step=_advice(errors[0].text, source),
         extra={"diagnostics": messages, "log": log},
     )  # fmt: skip
+
+
+def _advice(text: str, source: Source) -> str:
+    """The next step for the mistakes that templates begin with, or an empty string."""
+    missing = _MISSING.search(text)
+    if missing:
+        return headers.advice(missing[1])
+    undefined = _UNDEFINED.search(text)
+    if undefined is None:
+        return ""
+    name = undefined[1]
+    if _OF_HEADERS.fullmatch(name):
+        return "write {{ headers }} as the template's first line: it includes what the dtypes need"
+    entry = re.search(rf"\b{re.escape(source.entry)}\(([^)]*)\)", source.text)
+    if entry and re.search(rf"\b{name}\b", entry[1]):
+        return (
+            f"this is the shape-generic form, where {name} is an argument of the kernel: hand it "
+            "on to the functions that use it"
+        )
+    if name.isupper():
+        return f"if {name} is a name of the declaration, write {{{{ {name} }}}}"
+    return ""

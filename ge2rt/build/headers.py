@@ -137,9 +137,21 @@ def wheel_of(header: str) -> str:
     return ""
 
 
+# What beginners include; the compiler has their functions for kernels built in.
+_OF_THE_HOST = frozenset({
+    "stdio.h", "cstdio", "iostream", "stdlib.h", "cstdlib", "math.h", "cmath", "assert.h",
+    "cassert", "string.h", "cstring", "algorithm",
+})  # fmt: skip
+
+
 def advice(header: str) -> str:
     """The next step for a header that was not found."""
     wheel = wheel_of(header)
     if wheel:
         return f"pip install {wheel}"
-    return "give its folder by options: [-I...], or write the header's path relative to one"
+    if header in _OF_THE_HOST:
+        return (
+            "headers of the host are not there at run time, and kernels do not need this one: "
+            "printf, assert and the functions of math.h are built in"
+        )
+    return 'give its folder in the entry, `options: ["-I/folder"]`, or write its path from there'

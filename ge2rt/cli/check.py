@@ -85,7 +85,7 @@ def _compile(screen: Console, kernels: list[KernelSpec], arches: list[str]) -> b
     for reason in reasons:
         screen.print(reason, style="yellow", markup=False)
     for fault in faults:
-        screen.print(fault, style="red", markup=False)
+        screen.print(fault, style="red", markup=False, soft_wrap=True)
     count = len(kernels) * len(arches)
     screen.print(f"{count - len(reasons) - len(faults)} of {count} compiled, "
                  f"{len(reasons)} turned down, {len(faults)} faulty")  # fmt: skip
@@ -117,7 +117,7 @@ def _run(screen: Console, kernels: list[KernelSpec], device: str, full: bool) ->
     screen.print(shown)
     faulty = [o for o in everything if o.faults]
     for line in _faults(faulty):
-        screen.print(line, style="red", markup=False)
+        screen.print(line, style="red", markup=False, soft_wrap=True)
     passed = sum(1 for o in everything if not o.faults and not o.skipped)
     screen.print(f"{passed} of {len(everything)} cases passed on {where.name}")
     return not faulty

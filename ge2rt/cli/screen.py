@@ -15,7 +15,7 @@ def console(*, stderr: bool = False) -> Console:
     """A console as wide as the terminal, or very wide where the output is read by a program."""
     stream = sys.stderr if stderr else sys.stdout
     free = not stream.isatty() and not os.environ.get("COLUMNS")
-    return Console(stderr=stderr, width=_PIPE_WIDTH if free else None, highlight=False)
+    return Console(stderr=stderr, width=_PIPE_WIDTH if free else None, highlight=False, emoji=False)
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

@@ -35,7 +35,7 @@ def arch_number(arch: str) -> int:
     match = re.fullmatch(r"(?:sm|compute)_(\d+)[af]?", arch.strip())
     if match is None:
         raise InvalidArgumentError(
-            "not the name of an architecture", expected="such as sm_80", got=repr(arch)
+            "not the name of an architecture", expected="a name such as sm_80", got=repr(arch)
         )
     return int(match[1])
 
@@ -47,7 +47,7 @@ def virtual_gpu(arch: str, threads: int) -> DeviceProps:
         raise InvalidArgumentError(
             "the cpu device does not present this architecture",
             expected=", ".join(f"sm_{n}" for n in ARCHS), got=repr(arch),
-            next_step="set GE2RT_CPU_ARCH to one of these",
+            next_step="name one of these, here or in GE2RT_CPU_ARCH",
         )  # fmt: skip
     tensor_cores, optin = ARCHS[number]
     return DeviceProps(
@@ -83,7 +83,7 @@ class KernelNeeds:
 def _refuse(needs: KernelNeeds, what: str, expected: str, got: object) -> InvalidArgumentError:
     return InvalidArgumentError(
         what, kernel=needs.name, expected=expected, got=str(got), detail="cuda",
-        next_step="compare the launch with the device's limits (`ge2rt devices`)",
+        next_step="choose a smaller grid, block or shared memory in `launch:`",
     )  # fmt: skip
 
 

@@ -46,7 +46,8 @@ def _as_pointer(value: Any, index: int, kernel: str) -> int:
     except TypeError:
         raise InvalidArgumentError(
             "not a pointer", kernel=kernel, argument=f"buffers[{index}]", expected="an int",
-            got=type(value).__name__, next_step="pass x.ctypes.data, x.data.ptr or x.data_ptr()",
+            got=type(value).__name__,
+            next_step="pass x.ctypes.data, x.data.ptr, x.data_ptr() or a ctypes pointer's value",
         ) from None  # fmt: skip
     if not 0 <= pointer < 2**64:
         raise InvalidArgumentError(

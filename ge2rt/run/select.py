@@ -159,7 +159,7 @@ def complete(
         record = fault.record
         return Refusal(
             record.message, argument=record.argument, expected=record.expected, got=record.got,
-            detail=record.detail,
+            detail=record.detail, next_step=record.next_step,
         )  # fmt: skip
 
 

@@ -18,11 +18,7 @@ def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] |
     """Every declared attribute with its checked value, or why one cannot be used."""
     for name in attrs:
         if name not in kernel.attrs:
-            return Refusal(
-                "unknown attribute", argument=str(name),
-                expected=listing(kernel.attrs) or "no attributes",
-                next_step=did_you_mean(str(name), kernel.attrs),
-            )  # fmt: skip
+            return _unknown(kernel, str(name))
     values: dict[str, Any] = {}
     for name, spec in kernel.attrs.items():
         value = bind_attr(spec, attrs.get(name))
@@ -30,6 +26,16 @@ def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] |
             return value
         values[name] = value
     return values
+
+
+def _unknown(kernel: KernelSpec, name: str) -> Refusal:
+    hint = did_you_mean(name, kernel.attrs)
+    if any(name == spec.name for spec in kernel.inputs):
+        hint = f"{name} is an input: give it by position, after the name of the kernel"
+    return Refusal(
+        "unknown attribute", argument=name, expected=listing(kernel.attrs) or "no attributes",
+        next_step=hint,
+    )  # fmt: skip
 
 
 def bind_attr(spec: AttrSpec, given: Any) -> Any:

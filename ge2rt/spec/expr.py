@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ MAX_ITEMS = 10_000
 _FAULTS = (
     TypeError, ValueError, ZeroDivisionError, OverflowError, IndexError, KeyError, AttributeError,
 )  # fmt: skip
+
+_MISFIT = re.compile(r"unexpected keyword argument|positional argument|multiple values")
 
 Binary = Callable[[Any, Any], Any]
 
@@ -212,7 +215,7 @@ def _check_node(node: ast.expr, text: str, language: Language) -> None:
 
 def _check_call(node: ast.Call, text: str, language: Language) -> None:
     if not isinstance(node.func, ast.Name):
-        raise _fault(text, node.col_offset, "only functions of the table can be called")
+        raise _fault(text, node.col_offset, _NOT_A_NAME + _without_module(node.func, language))
     if any(isinstance(a, ast.Starred) for a in node.args) or any(
         k.arg is None for k in node.keywords
     ):
@@ -221,6 +224,15 @@ def _check_call(node: ast.Call, text: str, language: Language) -> None:
     if language.functions is not None and name not in language.functions:
         hint = did_you_mean(name, language.functions) or f"known: {listing(language.functions)}"
         raise _fault(text, node.col_offset, f"unknown function {name!r}; {hint}")
+
+
+_NOT_A_NAME = "only functions of the table can be called, by their bare names"
+
+
+def _without_module(called: ast.expr, language: Language) -> str:
+    """The hint for ``np.clip(...)``."""
+    name = called.attr if isinstance(called, ast.Attribute) else ""
+    return f"; write {name}(...)" if name in (language.functions or ()) else ""
 
 
 _NOT_ALLOWED: dict[type[ast.expr], str] = {
@@ -265,6 +277,34 @@ def _say(fault: Exception) -> str:
 def _expected(fault: Ge2rtError) -> str:
     parts = [f"{k} {v}" for k in ("expected", "got") if (v := getattr(fault.record, k))]
     return "; " + ", ".join(parts) if parts else ""
+
+
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, whose refusal of its arguments says what it takes, by the table's name."""
+
+    def apply(*args: Any, **kw: Any) -> Any:
+        try:
+            return function(*args, **kw)
+        except TypeError as fault:
+            if not _MISFIT.search(str(fault)):
+                raise
+            raise TypeError(_takes(name, function, fault)) from None
+
+    return apply
+
+
+def _takes(name: str, function: Callable[..., Any], fault: TypeError) -> str:
+    import inspect  # late: only messages need it
+
+    try:
+        taken = inspect.signature(function).parameters.values()
+    except ValueError:  # a function written in C may not tell
+        return str(fault)
+    names = [
+        p.name + ("" if p.default is p.empty else f"={p.default!r}")
+        for p in taken if p.kind is not p.KEYWORD_ONLY
+    ]  # fmt: skip
+    return f"{name} takes ({', '.join(names)})"
 
 
 class _Evaluation:
@@ -334,7 +374,7 @@ class _Evaluation:
         functions = self.language.functions or {}
         args = [self.value(a) for a in node.args]
         kw = {str(k.arg): self.value(k.value) for k in node.keywords}
-        result = self.guard(node, functions[name], *args, **kw)
+        result = self.guard(node, _named(name, functions[name]), *args, **kw)
         return self.guard(node, _bounded, result)
 
 

@@ -9,6 +9,7 @@ wrap in it. An absent optional buffer is None, and ``+ - * /`` leave an absent o
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -52,6 +53,7 @@ _BINARY: Mapping[type[ast.operator], Binary] = {
 def _either(host: Callable[..., Any], array: Callable[..., Any]) -> Callable[..., Any]:
     """``array`` when an argument is an array, else ``host``."""
 
+    @functools.wraps(array)
     def apply(*args: Any, **kw: Any) -> Any:
         arrays = any(isinstance(a, (np.ndarray, np.generic)) for a in args)
         return (array if arrays else host)(*args, **kw)

@@ -1,0 +1,70 @@
+"""What messages say to the mistakes that first kernels have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ge2rt
+from ge2rt.base.errors import CompileError, InvalidArgumentError
+from ge2rt.build.diagnostics import PREFIX, failure
+from ge2rt.build.records import LineMap, Source
+from ge2rt.cli.screen import console
+from ge2rt.spec.expr import parse
+from ge2rt.spec.reference import REFERENCE
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("np.clip(x, 0, 1)", r"by their bare names; write clip\(\.\.\.\)"),
+        ("np.foo(x)", r"by their bare names$"),
+        ("sum(x, axis=1)", r"sum takes \(x, axes=None, keepdim=False\)"),
+        ("softmax(x, dim=1)", r"softmax takes \(x, axis=-1, scale=1\.0, log=False\)"),
+        ("where(x)", r"where takes \(c, x, y\)"),
+        ("ceildiv(3)", r"ceildiv takes \(value, step\)"),
+    ],
+)
+def test_a_reference_says_what_its_functions_take(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        parse(text, REFERENCE).evaluate({"x": np.ones((2, 3))}, REFERENCE)
+
+
+def _failed(fault: str, text: str = "void k(float* x, int H) {}") -> CompileError:
+    source = Source(text, "k", "k.cu.j2", (), LineMap((("k.cu.j2", 1),)))
+    return failure(f"{PREFIX}k.cu.j2(1): error: {fault}\n  line\n    ^\n", source, "k", "sm_80")
+
+
+@pytest.mark.parametrize(
+    ("fault", "step"),
+    [
+        ('identifier "__half" is undefined', "{{ headers }}"),
+        ('identifier "__nv_bfloat16" is undefined', "{{ headers }}"),
+        ('identifier "H" is undefined', "H is an argument of the kernel"),
+        ('identifier "N" is undefined', "write {{ N }}"),
+        ('cannot open source file "stdio.h"', "printf, assert"),
+        ('cannot open source file "mine.h"', '["-I/folder"]'),
+    ],
+)
+def test_a_compile_error_names_the_usual_cause(fault: str, step: str) -> None:
+    error = _failed(fault)
+    assert step in error.record.next_step
+    assert str(error).splitlines()[-1] == error.record.next_step  # not behind the caret
+
+
+def test_other_compile_errors_have_no_guess() -> None:
+    assert _failed('identifier "vlaue" is undefined').record.next_step == ""
+    assert _failed('expected a ";"').record.next_step == ""
+
+
+def test_an_input_by_keyword_is_told_apart_from_a_misspelt_attribute() -> None:
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(InvalidArgumentError, match="mask is an input: give it by position"):
+        ge2rt.launch("softmax", x, mask=x)
+    with pytest.raises(InvalidArgumentError, match="did you mean 'axis'"):
+        ge2rt.launch("softmax", x, axs=0)
+
+
+def test_shapes_do_not_become_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print("x:100:negative", markup=False)
+    assert capsys.readouterr().out == "x:100:negative\n"

@@ -30,6 +30,13 @@ def _count(text: str) -> int:
     return value
 
 
+def _seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("a whole number") from None
+
+
 def _names(text: str) -> frozenset[str]:
     names = frozenset(part.strip() for part in text.split(",") if part.strip())
     known = {"memory", "race", "init", "sync"}
@@ -68,6 +75,7 @@ _ROWS = (
     Switch("GE2RT_LANES", _width, None, "lanes of the cpu device: 32, ... 1; unset: by kernel"),
     Switch("GE2RT_CPU_FEATURES", str, "", "host CPU features: native when empty, or e.g. avx2"),
     Switch("GE2RT_CHECK", _names, frozenset(), "checks on the cpu device: memory,race,init,sync"),
+    Switch("GE2RT_SEED", _seed, None, "shuffles the order of warps on the cpu device"),
     Switch("GE2RT_CACHE_DIR", str, "", "folder of the compile cache"),
     Switch("GE2RT_CACHE_SIZE", _count, 2**31, "cap of the compile cache in bytes"),
     Switch("GE2RT_NO_CACHE", _flag, False, "keep compiled kernels in memory only"),

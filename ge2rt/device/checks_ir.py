@@ -2,12 +2,12 @@
 
 One thread runs a checked launch, block after block, so nothing here needs a lock and a fault is
 the same in each run. ``tick`` counts barriers, fences, warp barriers and strong accesses (atomics,
-volatile). Each granule of shared and global memory has a cell of three records, its last writer and two
-readers; a record is {tick, block, thread | strong << 15, site}. An earlier access *a* stands before
-the present one *b* where one of these lies between: the program order of one thread; a barrier of
-their block; a ``bar.warp.sync`` of their warp; a fence and then a strong access by *a*'s warp (for
-another block: by *a*'s block), and a strong access by *b*'s. Less is asked of *b* than the memory
-model wants, so that no good program is reported.
+volatile). Each granule of shared and global memory has a cell of three records, its last writer and
+two readers; a record is {tick, block, thread | strong << 15, site}. An earlier access *a* stands
+before the present one *b* where one of these lies between: the program order of one thread; a
+barrier of their block; a ``bar.warp.sync`` of their warp; a fence and then a strong access by
+*a*'s warp (for another block: by *a*'s block), and a strong access by *b*'s. Less is asked of *b*
+than the memory model wants, so that no good program is reported.
 """
 
 from __future__ import annotations
@@ -1003,6 +1003,21 @@ racing:
 update:
   br i1 %writes, label %wrote, label %read
 wrote:
+  ; A thread's atomic does not hide its plain write from others.
+  %w_who = call i32 @g16(ptr %c, i64 8)
+  %w_mine = icmp eq i32 %w_who, %thread
+  %w_gone = call i1 @stale(ptr %s, ptr %c, i1 %shared)
+  %w_live = xor i1 %w_gone, true
+  %w_block = call i64 @g64(ptr %s, i64 $BLOCK)
+  %w_now = trunc i64 %w_block to i32
+  %w_then = call i32 @g32(ptr %c, i64 4)
+  %w_here = icmp eq i32 %w_now, %w_then
+  %w_strong = call i1 @bit(i32 %what, i32 $W_STRONG)
+  %w_1 = and i1 %w_mine, %w_live
+  %w_2 = and i1 %w_here, %w_strong
+  %w_keep = and i1 %w_1, %w_2
+  br i1 %w_keep, label %next, label %replace
+replace:
   call void @put(ptr %s, ptr %c, i32 %thread, i32 %site, i32 %what)
   br label %next
 read:

@@ -100,7 +100,7 @@ class Instr:
     guard: Guard | None
     line: int
     types: tuple[str, ...] = ()
-    loc: tuple[int, int] | None = None  # (file index, source line) of the last .loc
+    loc: tuple[int, int] | None = None  # (file index, source line); a header's: of the call
 
     @property
     def form(self) -> str:

@@ -24,6 +24,7 @@ from ge2rt.ptx.parse_variable import split_declaration, variables
 from ge2rt.ptx.scan import STATEMENT, bits_float, excerpt, float_bits, line_at, split_form
 
 _TRANSFERS = frozenset(("bra", "brx", "ret", "exit", "trap"))
+_NUMBER = re.compile(r"(?<=\s)\d+\b")
 _CALL = re.compile(
     r"\s*(?:\(([^()]*)\)\s*,\s*)?([%\w$]+)\s*(?:,\s*\(([^()]*)\)\s*)?(?:,\s*([%\w$]+)\s*)?",
     re.ASCII,
@@ -57,6 +58,7 @@ class BodyParser:
         self._labels: dict[int, list[str]] = {}  # position among the instructions -> labels there
         self._jumps: list[tuple[int, Scope]] = []  # bra and brx, resolved at the end
         self._tables: dict[str, tuple[str, Scope]] = {}
+        self._inlined: dict[tuple[int, ...], tuple[int, ...]] = {}  # position -> place of the call
         for parameter in parameters:
             if parameter.is_register:
                 self._names.declare_register(parameter.name, parameter.type)
@@ -106,9 +108,20 @@ class BodyParser:
                         operands = _as_single(operands)
                 instrs.append(Instr(op, mods, operands, guard, line, types, loc))
             elif kind == 5:
-                loc = (int(found[4]), int(found[5]))
+                loc = self._location(found) if "inlined" in found[0] else (
+                    int(found[4]), int(found[5])
+                )  # fmt: skip
             elif kind is not None and self._other(kind, found):
                 return position
+
+    def _location(self, found: re.Match[str]) -> tuple[int, int]:
+        """Of inlined code: the innermost place in the file that the chain of calls begins in."""
+        numbers = [int(n) for n in _NUMBER.findall(found[0])]
+        file, line, column = numbers[:3]
+        caller = self._inlined.get((numbers[-3], numbers[-2], numbers[-1]), tuple(numbers[-3:-1]))
+        chosen = (file, line) if file == caller[0] else (caller[0], caller[1])
+        self._inlined[file, line, column] = chosen
+        return chosen
 
     def _refused(
         self, error: CompileError, op: str, mods: tuple[str, ...], line: int

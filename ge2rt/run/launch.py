@@ -271,6 +271,7 @@ def plan_for(
     key = (
         name, registry.version, tuple(descs), _frozen(attrs), device.name, device.props.arch,
         exclude, _frozen(tunables or {}), switches.get("GE2RT_CHECK"),
+        switches.get("GE2RT_SEED"),
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:

@@ -113,7 +113,7 @@ class Plan:
             tunables=self._tunables,
         )  # fmt: skip
         built = build(problem, self.device.props.binary_kind)
-        module = self.device.load(built.data, built.kind, built.key.digest)
+        module = self.device.load(built.data, built.kind, built.key.digest, built.line_map)
         function = module.function(built.entry)
         shape = LaunchShape(problem.grid, problem.block, problem.shared)
         launcher = function.launcher(shape)
@@ -130,11 +130,17 @@ class Plan:
             return 0
         aligned = self._is_aligned(pointers)
         variant = self.compiled(aligned=aligned)
+        launcher: Any = variant.launcher
+        watching = getattr(launcher, "watching", None)
+        if watching is not None:
+            from ge2rt.run.spans import buffer_spans  # late: for checked launches only
+
+            launcher = watching(buffer_spans(self.bound, pointers))
         try:
-            variant.launcher(variant.pack(pointers), stream)
+            launcher(variant.pack(pointers), stream)
         except Ge2rtError as fault:
             raise fault.replaced(kernel=self.kernel) from None
-        if self.run == self._slow:
+        if self.run == self._slow and watching is None:
             self._quicken(variant, aligned)
         return 0
 

@@ -165,7 +165,7 @@ def test_comments_and_debug_sections_do_not_move_lines() -> None:
         after='\n.section .debug_str\n{\n$L__info0:\n.b8 1,2,0\n}\n.file 2 "c.h"\n',
     )
     move = module.functions["k"].blocks[0].instrs[0]
-    assert (move.line, move.loc) == (11, (2, 9))
+    assert (move.line, move.loc) == (11, (1, 6))  # where the call stands
     assert module.files == {1: "a//b.cu", 2: "c.h"}
 
 

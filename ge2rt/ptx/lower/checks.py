@@ -1,8 +1,9 @@
-"""Instrumentation for ``GE2RT_CHECK``: calls of the host's checks at accesses, barriers and votes.
+"""Instrumentation for ``GE2RT_CHECK``: calls of the host's checks at accesses and barriers.
 
-``code.watch`` is None in a plain kernel, and nothing here is called then. In an instrumented one each
-method writes a call of a function of the checks' state (``CHECK_CALLS`` in :mod:`ge2rt.ptx.native`);
-what may find a fault answers 1, and the code leaves at once, before the access is done.
+``code.watch`` is None in a plain kernel, and nothing here is called then. In an instrumented one
+each method writes a call of a function of the checks' state (``CHECK_CALLS`` in
+:mod:`ge2rt.ptx.native`); what may find a fault answers 1, and the code leaves at once, before the
+access is done.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ class Watch:
         if space != "local":
             self._granule = min(self._granule, size)
         what = size * count | size << 8 | _SPACES.get(space, 0) << WHAT["SPACE"] | how
-        addresses = _spill(scope, "addresses", [e.splat(full_lanes(scope, place), scope.code.width)])
+        lanes = e.splat(full_lanes(scope, place), scope.code.width)
+        addresses = _spill(scope, "addresses", [lanes])
         given = _spill(scope, "values", values) if values else "null"
         self._ask(
             scope, "access", _word(scope, active), Value("ptr", addresses), Value("ptr", given),

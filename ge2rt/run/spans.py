@@ -1,0 +1,27 @@
+"""What memory a launch may touch, for checked launches: the bytes of its buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ge2rt.base.shapes import byte_span, is_contiguous
+from ge2rt.device.checks_report import Span
+from ge2rt.spec.model import Bound
+
+
+def buffer_spans(bound: Bound, pointers: Sequence[int]) -> tuple[Span, ...]:
+    """The spans of the buffers that are there; pointers are parallel to the kernel's buffers."""
+    found = []
+    for spec, desc, pointer in zip(bound.kernel.buffers, bound.descs, pointers, strict=True):
+        if desc is None or not pointer:
+            continue
+        item = desc.dtype.itemsize
+        low, high = byte_span(desc.shape, desc.strides, item)
+        start = pointer + desc.offset * item
+        dense = is_contiguous(desc.shape, desc.strides)
+        shape = f"[{','.join(map(str, desc.shape))}]"
+        found.append(
+            Span(f"{spec.role} {spec.name}", start + low, start + high, desc.dtype.name + shape,
+                 item, tuple(desc.shape) if dense else ())
+        )  # fmt: skip
+    return tuple(found)

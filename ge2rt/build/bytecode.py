@@ -35,13 +35,13 @@ class StoredTemplates(jinja2.BytecodeCache):
 
 
 def _key(bucket: Bucket) -> Key:
-    marks = os.path.join(os.path.dirname(__file__), "linemarks.py")
+    own = [os.path.join(os.path.dirname(__file__), n) for n in ("linemarks.py", "bounds.py")]
     return Key(
         (
             ("schema", "template 1"),
             ("python", hashlib.sha256(bc_magic).hexdigest()),
             ("jinja", file_digest(jinja2.compiler.__file__)),
-            ("marks", file_digest(marks)),
+            ("marks", ", ".join(map(file_digest, own))),
             ("template", bucket.key),  # name and path, which stand in its tracebacks
             ("text", str(bucket.checksum)),
         )

@@ -14,7 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from ge2rt.base import events
 from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import CompileError, Ge2rtError
-from ge2rt.build import templates
+from ge2rt.build import bounds, templates
 from ge2rt.build.bytecode import StoredTemplates
 from ge2rt.build.linemarks import LineMarks, take_marks
 from ge2rt.build.literals import Literal, Symbol, is_static, literal
@@ -24,11 +24,8 @@ from ge2rt.build.views import BufferView, TypeView, entry_name, namespace
 # What evaluating a template may raise besides Jinja's own errors.
 _FAULTS = (
     jinja2.TemplateError, Ge2rtError, TypeError, ValueError, ArithmeticError, LookupError,
-    AttributeError, RecursionError,
+    AttributeError, RecursionError, MemoryError,
 )  # fmt: skip
-_MAX_TEXT = 4_000_000
-_MAX_REPEAT = 100_000
-_MAX_POWER_BITS = 256
 _MAX_NAMES = 60
 
 _environments: dict[str, Environment] = {}
@@ -55,7 +52,9 @@ class _Loader(jinja2.BaseLoader):
 class Environment(ImmutableSandboxedEnvironment):
     """The sandbox: undefined names are errors, sizes are bounded, values print as C++."""
 
-    intercepted_binops = frozenset({"*", "**"})
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
+    code_generator_class = bounds.Generator
+    concatenated = staticmethod(bounds.concatenated)
 
     def __init__(self, folder: str) -> None:
         super().__init__(
@@ -65,31 +64,30 @@ class Environment(ImmutableSandboxedEnvironment):
             extensions=[LineMarks, "jinja2.ext.do", "jinja2.ext.loopcontrols"],
         )  # fmt: skip
         self.tests["static"] = is_static
-        self.filters["lit"] = _lit
-        self.globals = {"range": self.globals["range"], "namespace": self.globals["namespace"],
-                        "fail": _fail}  # fmt: skip
+        for name in bounds.DROPPED_FILTERS:
+            self.filters.pop(name, None)
+        self.filters.update(
+            lit=_lit, format=bounds.formatted, replace=bounds.replaced,
+            indent=bounds.indented(self.filters["indent"]),
+            sum=bounds.summed,
+        )  # fmt: skip
+        self.globals = {
+            "range": bounds.bounded_range, "namespace": self.globals["namespace"], "fail": _fail,
+        }  # fmt: skip
 
     def call_binop(
         self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
     ) -> Any:
         """Jinja's hook for the operators that could ask for all of the memory."""
-        if operator == "**":
-            _bounded_power(left, right)
-        for text, count in ((left, right), (right, left)):
-            if isinstance(text, (str, list, tuple)) and isinstance(count, int):
-                _bounded_repeat(len(text) * count)
+        bounds.check_operator(operator, left, right)
         return super().call_binop(context, operator, left, right)
 
-
-def _bounded_power(left: Any, right: Any) -> None:
-    whole = isinstance(left, int) and isinstance(right, int)
-    if whole and (right < 0 or abs(left).bit_length() * right > _MAX_POWER_BITS):
-        raise CompileError(f"{left} ** {right} is out of bounds in a template")
-
-
-def _bounded_repeat(length: int) -> None:
-    if length > _MAX_REPEAT:
-        raise CompileError(f"a repetition of {length} characters or items in a template")
+    def call(
+        self, context: jinja2.runtime.Context, function: Any, /, *args: Any, **named: Any
+    ) -> Any:
+        """Jinja's hook for every call in a template."""
+        bounds.check_call(function, args, named)
+        return super().call(context, function, *args, **named)
 
 
 def _printed(value: Any) -> Any:
@@ -158,11 +156,12 @@ def _run(folder: str, template: str, kernel: str, names: dict[str, Any]) -> str:
     environment = _environment(folder)
     pieces: list[str] = []
     length = 0
+    bounds.begin()
     try:
         for piece in environment.get_template(template).generate(names):
             length += len(piece)
-            if length > _MAX_TEXT:
-                raise CompileError(f"the rendered text has more than {_MAX_TEXT} characters")
+            if length > bounds.MAX_TEXT:
+                raise CompileError(f"the rendered text has more than {bounds.MAX_TEXT} characters")
             pieces.append(piece)
     except _FAULTS as fault:
         raise _explained(fault, kernel, template, folder, names) from fault

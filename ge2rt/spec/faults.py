@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 
 from ge2rt.base.errors import RegistryError, VersionError
+from ge2rt.base.text import one_line
 from ge2rt.spec.marks import Document, MarksFault, Path, read_yaml
 from ge2rt.spec.version import GE2_API_VERSION
 
@@ -41,4 +42,4 @@ def path_text(path: Path) -> str:
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
+    return one_line(text, 300)

@@ -25,6 +25,10 @@ from ge2rt.spec.suggest import did_you_mean, listing
 Found = tuple[Path, str, bool]  # path, message, whether the key is meant
 
 DEVICE_NAMES = frozenset({"cc", "kind", "tensor_cores"})
+TEMPLATE_NAMES = frozenset({
+    "kernel", "params", "headers", "is_static", "aligned", "index_t", "arch_cc", "block", "threads",
+    "range", "namespace", "fail", "loop", "self", "super", "caller", "varargs", "kwargs",
+})  # fmt: skip
 SPACE_FACTS = ("size", "rank", "shape", "strides", "vec")
 _NAMING = ("inputs", "outputs", "types", "attrs", "let", "iterate", "tunables")
 
@@ -109,7 +113,8 @@ def _duplicates(kernels: list[Any]) -> Iterator[Found]:
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    return f"unknown {what} {name!r}; {did_you_mean(name, names) or 'known: ' + listing(names, 20)}"
+    hint = did_you_mean(name, names) or f"known: {listing(names, 20) if names else 'none'}"
+    return f"unknown {what} {name!r}; {hint}"
 
 
 def _unknown_dtype(name: str, types: Iterable[str] = ()) -> str:
@@ -130,6 +135,8 @@ def _one_name_each(scope: _Scope) -> Iterator[Found]:
             yield path, f"the name {name!r} is used twice: {seen[name]} and {what}", _keyed(path)
         elif name in DEVICE_NAMES:
             yield path, f"the name {name!r} is a fact of the device", _keyed(path)
+        elif name in TEMPLATE_NAMES:
+            yield path, f"every template has a name {name!r} of its own", _keyed(path)
         seen.setdefault(name, what)
     reserved = {n for n, what in seen.items() if what not in ("in 'attrs'", "in 'let'")}
     for name in sorted(scope.dims & reserved):
@@ -219,10 +226,15 @@ def _template(scope: _Scope) -> Iterator[Found]:
     if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name:
         yield ("template",), "a template's name cannot leave its folder", False
         return
-    if not any((folder / name).is_file() for folder in template_folders(scope.folder)):
+    if "\0" in name or not any((f / name).is_file() for f in template_folders(scope.folder)):
         found = [f.name for d in template_folders(scope.folder) for f in d.glob("*.j2")]
         hint = did_you_mean(name, found)
         yield ("template",), f"no template {name!r} here" + (f"; {hint}" if hint else ""), False
+        return
+    file = next(f / name for f in template_folders(scope.folder) if (f / name).is_file())
+    home = file.parents[len(pure.parts) - 1].resolve()
+    if home not in file.resolve().parents:
+        yield ("template",), f"the template {name!r} leaves its folder through a link", False
 
 
 def _let_names(scope: _Scope) -> Iterator[Found]:

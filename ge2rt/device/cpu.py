@@ -31,6 +31,7 @@ from ge2rt.ptx.native import (
     ABORT_BARRIER,
     ABORT_CHECK,
     ABORT_HOST,
+    ABORT_STACK,
     ABORT_TRAP,
     ARENA_ALIGN,
     PRINTS,
@@ -52,6 +53,7 @@ _FAULTS = {
     ABORT_ASSERT: "a device-side assert failed",
     ABORT_CHECK: "a memory, race, init or sync check failed",
     ABORT_BARRIER: "threads of one warp wait at different barriers",
+    ABORT_STACK: "stack overflow: functions call each other too deeply",
 }
 
 

@@ -31,6 +31,7 @@ ABORT_ASSERT = 2  # device assert
 ABORT_CHECK = 3  # a memory, race, init or sync check failed
 ABORT_HOST = 4  # asked from the host: Ctrl-C, time limit
 ABORT_BARRIER = 5  # lanes of one warp wait at different barriers
+ABORT_STACK = 7  # functions call each other too deeply (6 is the device's: no memory)
 
 LOG_HEAD = 64  # bytes before the first record; see ptx/lower/messages.py
 PRINTS = 1 << 20  # a kernel with that much room for records, or more, prints

@@ -8,7 +8,7 @@ from oracle.programs import CudaProgram, copies, programs
 
 from ge2rt.base.errors import UnsupportedError
 
-_GAPS = {"recursion", "recursion_with_arrays", "function_pointers", "wmma"}
+_GAPS = {"wmma"}
 
 
 def _run(program: CudaProgram, lanes: int) -> None:

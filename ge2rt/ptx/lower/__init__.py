@@ -8,21 +8,19 @@ from dataclasses import replace
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, UnsupportedError
 from ge2rt.ptx.ast import Function, Module
 from ge2rt.ptx.emit import Emitter
-from ge2rt.ptx.lower import flow as flows
-from ge2rt.ptx.lower import regions, ssa
+from ge2rt.ptx.lower import regions
 from ge2rt.ptx.lower.ahead import block_steps
 from ge2rt.ptx.lower.checks import Watch, deciding
-from ge2rt.ptx.lower.flow import Flow
+from ge2rt.ptx.lower.crews import analysed, crew_of, flow_of
+from ge2rt.ptx.lower.functions import callees, staying
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
-from ge2rt.ptx.lower.kinds import Analysis, Kinds
-from ge2rt.ptx.lower.places import Places, global_image, places
+from ge2rt.ptx.lower.kinds import Kinds
+from ge2rt.ptx.lower.places import global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
-from ge2rt.ptx.lower.shape import takes_warp
-from ge2rt.ptx.lower.strands import Strand, crew_text, needs_crew
+from ge2rt.ptx.lower.strands import needs_crew
 from ge2rt.ptx.lower.values import Code
-from ge2rt.ptx.lower.waits import waiting_loops
-from ge2rt.ptx.lower.width import preferred_width
+from ge2rt.ptx.lower.width import FULL_WIDTH, preferred_width
 from ge2rt.ptx.native import LowerOptions, NativeKernel
 
 __all__ = ["emit", "global_image", "lower_kernel", "lower_to_ir"]
@@ -63,64 +61,52 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 
 
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
-    function = inlined(module, function)
-    flow = flows.build(function)
-    if waiting_loops(flow):
-        flow = flows.build(function, takes_warp)
-    width = options.lanes or preferred_width(function, flow)
+    stay = staying(module, function)
+    function = inlined(module, function, stay)
+    flow = flow_of(function)
+    width = options.lanes or (FULL_WIDTH if stay else preferred_width(function, flow))
     geometry = Geometry(options.block, width)
-    place = places(module, function, global_image(module), width)
-    crew = needs_crew(flow, geometry)
-    if crew and options.checks:
-        raise UnsupportedError(
-            "checks of kernels whose warps wait for each other are not there on the cpu device",
-            next_step="unset GE2RT_CHECK",
-        )
-    flow, kinds = _analysed(function, flow, geometry, place, crew)
-    if crew:
-        plan = regions.uncut(flow, kinds, partial=geometry.partial)
-    else:
-        plan = regions.plan(flow, kinds, place, geometry.partial)
+    others = [inlined(module, module.functions[name], stay) for name in stay]
+    place = places(module, function, global_image(module), width, others)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
-    code = Code(
-        Emitter(width, features=options.features), flow, kinds, geometry, place, function.registers
-    )
-    if options.checks:
-        code.watch = Watch(options.checks, module.files)
-        code.watch.parts = deciding(flow, regions.block_wide(flow, kinds, place).parting)
-    if crew:
-        strand = Strand(code, plan, symbol + ".warp")
-        body = strand.write()
-        scheduler, arena = crew_text(strand, symbol)
-        body += scheduler
+    start = Code(
+        Emitter(width, features=options.features), flow, Kinds.empty(), geometry, place,
+        function.registers,
+    )  # fmt: skip
+    if stay or needs_crew(flow, geometry):
+        if options.checks:
+            raise UnsupportedError(
+                "checks of kernels whose warps wait for each other are not there on the cpu device",
+                next_step="unset GE2RT_CHECK",
+            )
+        code, plan, body, arena = crew_of(start, symbol, others, callees(module, stay))
     else:
-        if len(plan.regions) > 1 and code.watch is None:
-            code.steps = block_steps(flow, kinds, geometry)
-        schedule = Schedule(code, plan, symbol, options.seed)
-        body = schedule.write()
-        arena = place.shared_bytes + schedule.frames.total + 128
+        code, plan, body, arena = _phases(module, start, symbol, options)
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", _RARELY, ""])
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
         place.shared_bytes, arena, log_bytes=code.log_bytes,
-        notes=_notes(kinds, plan, code),
-        checked=code.watch and code.watch.result(width, place.local_bytes),
+        notes=_notes(code.kinds, plan, code),
+        checked=code.watch.result(width, place.local_bytes) if code.watch is not None else None,
     )  # fmt: skip
 
 
-def _analysed(
-    function: Function, flow: Flow, geometry: Geometry, place: Places, crew: bool
-) -> tuple[Flow, Kinds]:
-    """The flow with live ranges apart where that helps, and its kinds."""
-    apart = ssa.split(flow, function.registers)
-    kinds = Analysis(apart, geometry, place, parks=crew).run()
-    if apart is flow:
-        return flow, kinds
-    together = ssa.merge(apart, kinds)
-    if together is apart:
-        return apart, kinds
-    return together, Analysis(together, geometry, place, parks=crew).run()
+def _phases(
+    module: Module, code: Code, symbol: str, options: LowerOptions
+) -> tuple[Code, regions.Plan, str, int]:
+    """A kernel cut at its barriers: its text and the arena's bytes."""
+    code = analysed(code, parks=False)
+    flow, kinds, place = code.flow, code.kinds, code.places
+    plan = regions.plan(flow, kinds, place, code.geometry.partial)
+    if options.checks:
+        code.watch = Watch(options.checks, module.files)
+        code.watch.parts = deciding(flow, regions.block_wide(flow, kinds, place).parting)
+    if len(plan.regions) > 1 and code.watch is None:
+        code.steps = block_steps(flow, kinds, code.geometry)
+    schedule = Schedule(code, plan, symbol, options.seed)
+    body = schedule.write()
+    return code, plan, body, place.shared_bytes + schedule.frames.total + 128
 
 
 def _notes(kinds: Kinds, plan: regions.Plan, code: Code) -> tuple[str, ...]:

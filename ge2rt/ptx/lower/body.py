@@ -8,7 +8,7 @@ from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
-from ge2rt.ptx.lower import messages, tiles
+from ge2rt.ptx.lower import functions, messages, tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
 from ge2rt.ptx.lower.geometry import PTX_WARP
 from ge2rt.ptx.lower.groups import groups
@@ -201,7 +201,10 @@ def _call(scope: Scope, instr: Instr) -> list[Value]:
         return messages.fail_assert(scope, instr)
     if name == "vprintf":
         return messages.print_text(scope, instr)
-    raise UnsupportedError(f"call of {name or 'a function pointer'} is not there on cpu")
+    if not name or any(callee.name == name for callee in scope.code.callees):
+        functions.call_function(scope, instr)
+        return []
+    raise UnsupportedError(f"call of {name} is not there on cpu")
 
 
 def _nanosleep(scope: Scope, instr: Instr) -> list[Value]:
@@ -214,6 +217,7 @@ _HANDLERS: dict[str, Handler] = {
     "red": lower_atomic, "cp": _cp, "ldmatrix": tiles.load_matrix, "stmatrix": _stmatrix,
     "prefetch": _nothing, "prefetchu": _nothing, "discard": _nothing, "applypriority": _nothing,
     "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep,
-    "trap": messages.fail_trap, "call": _call, "nanosleep": _nanosleep, "griddepcontrol": _nothing, "pmevent": _nothing,
+    "trap": messages.fail_trap, "call": _call, "nanosleep": _nanosleep,
+    "griddepcontrol": _nothing, "pmevent": _nothing,
     "brkpt": _nothing, "bar": _warp_barrier, "barrier": _warp_barrier,
 }  # fmt: skip

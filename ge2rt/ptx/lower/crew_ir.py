@@ -184,6 +184,24 @@ done:
   ret void
 }
 
+; Whether the stack has room for another call.
+define internal i1 @crew_room(ptr %strand, ptr %here) noinline {
+  %crew_p = getelementptr i8, ptr %strand, i64 8
+  %crew = load ptr, ptr %crew_p
+  %number = ptrtoint ptr %crew to i64
+  %stacks0 = add i64 %number, $STACKS
+  %stacks = and i64 %stacks0, -64
+  %warp_p = getelementptr i8, ptr %strand, i64 16
+  %warp = load i32, ptr %warp_p
+  %wide = zext i32 %warp to i64
+  %before = mul i64 %wide, $STACK
+  %bottom = add i64 %stacks, %before
+  %least = add i64 %bottom, $RESERVE
+  %at = ptrtoint ptr %here to i64
+  %room = icmp ugt i64 %at, %least
+  ret i1 %room
+}
+
 ; How many voted for, and how many at all.
 define internal i64 @crew_votes(ptr %strand, i32 %id) noinline {
   %crew_p = getelementptr i8, ptr %strand, i64 8
@@ -545,6 +563,7 @@ class CrewSizes:
     shared: int  # static shared memory, bytes
     before: int  # bytes of local memory between shared memory and the crew
     stack: int  # bytes of a strand's stack
+    reserve: int  # bytes of it that must be free where a function is entered
 
     @property
     def bytes(self) -> int:
@@ -567,6 +586,7 @@ def crew_ir(sizes: CrewSizes, machine: str) -> str:
         "LAST_MASK": (1 << rest) - 1, "SHARED_UP": sizes.shared + 127, "CREW": sizes.before,
         "ARENA": sizes.arena + 128, "HEAD": CREW_HEAD, "STRAND_BYTES": STRAND_BYTES,
         "STACKS": CREW_HEAD + STRAND_BYTES * sizes.warps + 63, "STACK": sizes.stack,
+        "RESERVE": sizes.reserve,
         "FRAME": frame, "FRAME_STRAND": strand, "FRAME_RUN": run, "FRAME_RETURN": back,
         "IDLE": IDLE_ROUNDS, "RESIDENT": max(2, MAX_RESIDENT_BYTES // sizes.arena),
     }  # fmt: skip

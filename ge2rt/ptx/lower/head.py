@@ -26,6 +26,12 @@ def head(code: Code, frames: Frames) -> list[str]:
             f"  %{name}.p = getelementptr i8, ptr %launch, i64 {offset}",
             f"  %{name} = load {type}, ptr %{name}.p, align 4, !invariant.load !0",
         ]
+    local = f"  %local.int = add i64 %frames.int, {frames.local_start}"
+    if code.is_callee:
+        size = max(code.places.local_bytes * code.width, 1)
+        lines += [f"  %locals = alloca [{size} x i8], align 64"]
+        local = "  %local.int = ptrtoint ptr %locals to i64"
+        lines += ["  %args.int = ptrtoint ptr %args to i64"]
     return [
         *lines,
         "  %arena.int = ptrtoint ptr %arena to i64",
@@ -36,6 +42,6 @@ def head(code: Code, frames: Frames) -> list[str]:
         f"  %frames.at = and i64 %shared.all, {-ARENA_ALIGN}",
         "  %frames = getelementptr i8, ptr %arena, i64 %frames.at",
         "  %frames.int = add i64 %arena.int, %frames.at",
-        f"  %local.int = add i64 %frames.int, {frames.local_start}",
+        local,
         f"  %arena.end = add i64 %frames.int, {frames.total}",
     ]

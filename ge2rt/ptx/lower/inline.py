@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from ge2rt.base.errors import UnsupportedError
@@ -28,14 +28,11 @@ MAX_INSTRUCTIONS = 100_000  # of a kernel with all calls copied in
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
-def inlined(module: Module, function: Function) -> Function:
-    """The function without calls of functions that have a body.
-
-    Raises :class:`UnsupportedError` for recursion and calls through a pointer.
-    """
+def inlined(module: Module, function: Function, stay: Collection[str] = ()) -> Function:
+    """The function without calls of functions that have a body, but for those named in ``stay``."""
     if not any(i.op == "call" for b in function.blocks for i in b.instrs):
         return function
-    body = _Body(module)
+    body = _Body(module, frozenset(stay))
     blocks = body.expand(function, "", {}, (function.name,))
     merged = replace(
         function,
@@ -49,6 +46,7 @@ def inlined(module: Module, function: Function) -> Function:
 @dataclass
 class _Body:
     module: Module
+    stay: frozenset[str]
     registers: dict[str, str] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
     calls: int = 0
@@ -94,10 +92,8 @@ class _Body:
         if instr.op != "call":
             return None
         target = instr.operands[1]
-        if not isinstance(target, Symbol):
-            raise UnsupportedError(
-                "call through a pointer is not there on cpu", where=f"ptx:{instr.line}"
-            )
+        if not isinstance(target, Symbol) or target.name in self.stay:
+            return None
         return self.module.functions.get(target.name)
 
     def _declare(self, callee: Function, tag: str, mapping: dict[str, str]) -> None:

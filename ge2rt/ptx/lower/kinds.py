@@ -46,6 +46,11 @@ class Kinds:
     spread: Spread
     trusted: frozenset[str]  # registers used as addresses only
 
+    @staticmethod
+    def empty() -> Kinds:
+        """Before the analysis."""
+        return Kinds({}, frozenset(), Spread((), frozenset()), frozenset())
+
     def varying(self, name: str) -> bool:
         """Whether the register lives in a vector."""
         return self.lanes.get(name) is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Function, Module, Symbol, Variable
@@ -13,6 +14,7 @@ from ge2rt.ptx.native import ARENA_ALIGN, GlobalImage, GlobalSlot
 
 _LOCAL_ALIGN = 16
 _SHARED_ALIGN = 16
+_NUMBER_STEP = 16  # between the numbers that stand for addresses of functions
 
 
 def round_up(value: int, align: int) -> int:
@@ -36,6 +38,8 @@ class Places:
     shared_bytes: int  # static
     local_bytes: int  # a lane
     width: int
+    sizes: dict[str, int] = field(default_factory=dict)  # of local variables
+    block_bytes: int = 0  # a lane, of a function's results and arguments
 
     def place(self, symbol: Symbol, line: int = 0) -> Place:
         """The place of a symbol; UnsupportedError for a function or label."""
@@ -52,27 +56,62 @@ class Places:
         place = self.place(symbol)
         if place.space == "shared":
             return constant(place.offset)
+        if place.space == "function":
+            return constant(place.offset)
+        if place.space == "block":
+            return counted([lane * self.block_bytes for lane in range(self.width)])
         if place.space == "local":
             steps = [lane * self.local_bytes for lane in range(self.width)]
             return counted(steps, 4 if place.offset % _LOCAL_ALIGN == 0 else 0)
         return Lanes((), 4, place.offset % _SHARED_ALIGN)
 
 
-def places(module: Module, function: Function, image: GlobalImage, width: int) -> Places:
-    """Lay out the variables that ``function`` (calls inlined) can name."""
+def function_number(module: Module, name: str) -> int:
+    """What stands for a function's address; never 0."""
+    return _NUMBER_STEP * (list(module.functions).index(name) + 1)
+
+
+def places(
+    module: Module, function: Function, image: GlobalImage, width: int,
+    others: Sequence[Function] = (),
+) -> Places:  # fmt: skip
+    """Lay out the variables that a kernel and the functions it calls (the rest inlined) can name.
+
+    Local variables are those of ``function``.
+    """
     table: dict[str, Place] = {s.name: Place("global", s.offset) for s in image.slots}
+    for number, name in enumerate(module.functions):
+        table.setdefault(name, Place("function", _NUMBER_STEP * (number + 1)))
     for param in function.params:
         table[param.name] = Place("param", param.offset)
-    named = _symbols(function)
-    own = [*function.variables, *(v for v in module.variables if v.name in named)]
-    shared_bytes = _shared(own, table)
-    local = 0
-    for variable in own:
+    named = _symbols(function).union(*(_symbols(other) for other in others))
+    common = [v for v in module.variables if v.name in named]
+    within = [v for other in others for v in other.variables if v.space == "shared"]
+    shared_bytes = _shared([*function.variables, *within, *common], table)
+    start = Places(table, shared_bytes, 0, width)
+    return _with_locals(start, [*function.variables, *common])
+
+
+def places_of_callee(
+    kernel: Places, function: Function, offsets: Sequence[int], block_bytes: int
+) -> Places:
+    """As a function sees them that the kernel calls; ``offsets`` of its results and arguments."""
+    table = {n: p for n, p in kernel.table.items() if p.space not in ("local", "param")}
+    for param, offset in zip((*function.returns, *function.params), offsets, strict=True):
+        table[param.name] = Place("block", offset)
+    start = Places(table, kernel.shared_bytes, 0, kernel.width, block_bytes=block_bytes)
+    return _with_locals(start, function.variables)
+
+
+def _with_locals(start: Places, variables: Iterable[Variable]) -> Places:
+    table, sizes, local = dict(start.table), dict[str, int](), 0
+    for variable in variables:
         if variable.space == "local":
             local = round_up(local, max(variable.align, 1))
             table[variable.name] = Place("local", local)
+            sizes[variable.name] = variable.nbytes
             local += variable.nbytes
-    return Places(table, shared_bytes, round_up(local, _LOCAL_ALIGN), width)
+    return replace(start, table=table, local_bytes=round_up(local, _LOCAL_ALIGN), sizes=sizes)
 
 
 def _symbols(function: Function) -> set[str]:
@@ -90,7 +129,7 @@ def _symbols(function: Function) -> set[str]:
 def _shared(variables: Iterable[Variable], table: dict[str, Place]) -> int:
     at, dynamic = 0, []
     for variable in variables:
-        if variable.space != "shared":
+        if variable.space != "shared" or variable.name in table:
             continue
         if variable.nbytes == 0 or variable.extern:
             dynamic.append(variable)
@@ -123,8 +162,14 @@ def global_image(module: Module) -> GlobalImage:
     relocations: list[tuple[int, int]] = []
     for variable in module.variables:
         for offset, target, addend in variable.relocations:
-            if variable.name not in offsets or target not in offsets:
-                continue  # the address of a function: calls through pointers are refused anyway
+            if variable.name not in offsets:
+                continue
+            if target in module.functions:
+                number = function_number(module, target) + addend
+                struct.pack_into("<Q", data, offsets[variable.name] + offset, number)
+                continue
+            if target not in offsets:
+                continue  # of a function without a body: a call through it is a trap
             relocations.append((offsets[variable.name] + offset, offsets[target] + addend))
     return GlobalImage(tuple(slots), bytes(data), tuple(relocations))
 

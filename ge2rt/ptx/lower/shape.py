@@ -81,7 +81,8 @@ def sources(instr: Instr) -> tuple[Operand, ...]:
     The condition code stands last where it is read, as the rules want it.
     """
     if instr.op == "call":
-        return tuple(o for o in flatten(instr.operands[2]) if o is not None)
+        given = tuple(o for o in flatten(instr.operands[2]) if o is not None)
+        return (*given, instr.operands[1]) if isinstance(instr.operands[1], Reg) else given
     first = int(has_result(instr))
     found = tuple(o for part in instr.operands[first:] for o in flatten(part) if o is not None)
     return (*found, Reg(CARRY)) if instr.op in ("addc", "subc", "madc") else found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ge2rt.base.errors import UnsupportedError
@@ -25,9 +26,11 @@ from ge2rt.ptx.lower.shape import written_names
 from ge2rt.ptx.lower.values import Code, Scope
 from ge2rt.ptx.lower.waits import waiting_loops
 from ge2rt.ptx.lower.walk import ATTEND, LoopFacts, Walker
+from ge2rt.ptx.native import ABORT_STACK
 
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _STACK = 64 * 1024  # beside the registers of the kernel
+_CALL_STACK = 4 << 20  # where functions call functions
 SIGNATURE = (
     "(ptr %launch, ptr align 128 %arena, ptr %strand, ptr %args, i32 %ctaid.x, i32 %ctaid.y, "
     "i32 %ctaid.z, i32 %warp, i{width} %given)"
@@ -91,6 +94,8 @@ class Strand(Walker):
             self.code.places.shared_bytes,
         )  # fmt: skip
         e.label("begin")
+        if self.code.is_callee:
+            self._guard_stack()
         if self.region.entry in self.region.slow:
             e.line(f"%whole = icmp eq {word} %given, -1")
             e.line(f"br i1 %whole, label %{self.tag}.f0, label %partly")
@@ -109,6 +114,18 @@ class Strand(Walker):
             *head(self.code, self.frames), *self.code.prologue, "  br label %begin",
         ]  # fmt: skip
         return "\n".join([*start, *e.lines, "}"])
+
+    def _guard_stack(self) -> None:
+        """Recursion that is too deep ends the launch."""
+        e = self.e
+        e.declarations["llvm.frameaddress.p0"] = "declare ptr @llvm.frameaddress.p0(i32)"
+        e.line("%stack.here = call ptr @llvm.frameaddress.p0(i32 0)")
+        e.line("%stack.room = call i1 @crew_room(ptr %strand, ptr %stack.here)")
+        e.line("br i1 %stack.room, label %deep.enough, label %too.deep")
+        e.label("too.deep")
+        e.line(f"cmpxchg ptr %abort, i32 0, i32 {ABORT_STACK} seq_cst seq_cst, align 4")
+        e.line("br label %leave")
+        e.label("deep.enough")
 
     @property
     def stack(self) -> int:
@@ -263,7 +280,8 @@ class Strand(Walker):
         e.line(f"br {e.compare('icmp ne', living, Value('i32', '0'))}, label %{held}, "
                f"label %{self.next}")  # fmt: skip
         e.label(held)
-        e.line(f"call void @crew_living(ptr %strand, {living})")
+        if not self.code.is_callee:
+            e.line(f"call void @crew_living(ptr %strand, {living})")
         e.line(f"br label %{look}")
         e.label(look)
         any_moved = e.compare("icmp ne", turning, none)
@@ -284,8 +302,8 @@ class Strand(Walker):
         e.line(f"br label %{look}")
 
 
-def crew_text(strand: Strand, symbol: str) -> tuple[str, int]:
-    """The scheduler of the blocks, and the arena's bytes."""
+def crew_text(strand: Strand, symbol: str, others: Sequence[Strand]) -> tuple[str, int]:
+    """The scheduler of the blocks, and the arena's bytes; ``others`` are functions it calls."""
     geometry = strand.code.geometry
     machine = _MACHINES.get(platform.machine().lower())
     if machine is None or sys.platform != "linux":
@@ -295,7 +313,9 @@ def crew_text(strand: Strand, symbol: str) -> tuple[str, int]:
         )
     sizes = CrewSizes(
         symbol, strand.symbol, geometry.width, geometry.warps, geometry.threads,
-        strand.code.places.shared_bytes, strand.frames.total, strand.stack,
+        strand.code.places.shared_bytes, strand.frames.total,
+        max([strand.stack, *(_CALL_STACK + 2 * other.stack for other in others)]),
+        max([_STACK // 2, *(other.stack for other in others)]),
     )  # fmt: skip
     strand.e.declarations["ge2rt_attend"] = ATTEND
     return crew_ir(sizes, machine), sizes.arena

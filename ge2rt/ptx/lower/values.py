@@ -25,6 +25,7 @@ from ge2rt.ptx.rules.operands import cast
 
 if TYPE_CHECKING:
     from ge2rt.ptx.lower.checks import Watch
+    from ge2rt.ptx.lower.functions import Callee
 
 _STORAGE = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64", "b128": "i128",
             "f32": "float", "f64": "double", "f16": "i16", "bf16": "i16",
@@ -38,6 +39,10 @@ def storage_type(declared: str) -> str:
     if declared[:1] in ("u", "s") and declared[1:] in ("8", "16", "32", "64"):
         return f"i{declared[1:]}"
     raise UnsupportedError(f"registers of type .{declared} are not there on the cpu device")
+
+
+_BASES = {"global": "%globals.int", "param": "%params.int", "local": "%local.int",
+          "block": "%args.int"}  # fmt: skip
 
 
 @dataclass
@@ -57,6 +62,8 @@ class Code:
         default_factory=dict
     )  # see ``ahead``; empty: no prefetch
     counts: dict[str, int] = field(default_factory=dict)  # for notes: forms of memory access
+    callees: tuple[Callee, ...] = ()  # functions that can be called
+    is_callee: bool = False  # such a function itself: its local memory lies on the stack
     log_bytes: int = 0  # of the launch's log, for what the kernel prints
     watch: Watch | None = None  # of an instrumented kernel
 
@@ -166,9 +173,9 @@ class Scope:
         place = self.code.places.place(symbol)
         if place.space == "shared":
             return Value("i64", str(place.offset))
-        base = {"global": "%globals.int", "param": "%params.int", "local": "%local.int"}[
-            place.space
-        ]
+        if place.space == "function":
+            return Value("i64", str(place.offset))
+        base = _BASES[place.space]
         if place.space == "local":
             base = local_base(self)
         return self.e.binary("add", Value("i64", base), Value("i64", str(place.offset)))
@@ -240,6 +247,8 @@ class Scope:
 def local_base(scope: Scope) -> str:
     """Lane 0's local memory area of the warp, as an i64's name."""
     e, code = scope.e, scope.code
+    if code.is_callee:
+        return "%local.int"
     size = code.places.local_bytes * code.width
     warp = e.convert("zext", scope.here.warp, "i64")
     step = e.binary("mul", warp, Value("i64", str(size)))

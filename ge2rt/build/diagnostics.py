@@ -17,7 +17,11 @@ _HEAD = re.compile(
 )
 _MISSING = re.compile(r"(?:cannot|could not) open source file \"([^\"]+)\"")
 _UNDEFINED = re.compile(r"identifier \"(\w+)\" is undefined")
-_OF_HEADERS = re.compile(r"__half2?(_raw)?|__nv_(bfloat16|fp8)\w*")
+_HEADER_OF = (
+    (re.compile(r"half2?|__half2?|__(half|float)2(half|float)\w*"), "cuda_fp16.h"),
+    (re.compile(r"(__)?nv_bfloat16\w*|__(bfloat16|float)2(bfloat16|float)\w*"), "cuda_bf16.h"),
+    (re.compile(r"__nv_fp8\w*"), "cuda_fp8.h"),
+)
 _SHOWN = 8
 
 
@@ -99,15 +103,17 @@ def _advice(text: str, source: Source) -> str:
     undefined = _UNDEFINED.search(text)
     if undefined is None:
         return ""
-    name = undefined[1]
-    if _OF_HEADERS.fullmatch(name):
-        return "write {{ headers }} as the template's first line: it includes what the dtypes need"
+    name, templated = undefined[1], source.name.endswith(".j2")
+    header = next((file for names, file in _HEADER_OF if names.fullmatch(name)), "")
+    if header:
+        how = "{{ headers }} (what the dtypes need) or " if templated else ""
+        return f"begin the text with {how}#include <{header}>"
     entry = re.search(rf"\b{re.escape(source.entry)}\(([^)]*)\)", source.text)
-    if entry and re.search(rf"\b{name}\b", entry[1]):
+    if templated and entry and re.search(rf"\b{name} *(,|$)", entry[1]):
         return (
             f"this is the shape-generic form, where {name} is an argument of the kernel: hand it "
             "on to the functions that use it"
         )
-    if name.isupper():
+    if templated and name.isupper():
         return f"if {name} is a name of the declaration, write {{{{ {name} }}}}"
     return ""

@@ -83,7 +83,7 @@ class KernelNeeds:
 def _refuse(needs: KernelNeeds, what: str, expected: str, got: object) -> InvalidArgumentError:
     return InvalidArgumentError(
         what, kernel=needs.name, expected=expected, got=str(got), detail="cuda",
-        next_step="choose a smaller grid, block or shared memory in `launch:`",
+        next_step="launch within the limits of the device and of __launch_bounds__",
     )  # fmt: skip
 
 

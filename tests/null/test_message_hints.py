@@ -30,16 +30,18 @@ def test_a_reference_says_what_its_functions_take(text: str, message: str) -> No
         parse(text, REFERENCE).evaluate({"x": np.ones((2, 3))}, REFERENCE)
 
 
-def _failed(fault: str, text: str = "void k(float* x, int H) {}") -> CompileError:
-    source = Source(text, "k", "k.cu.j2", (), LineMap((("k.cu.j2", 1),)))
-    return failure(f"{PREFIX}k.cu.j2(1): error: {fault}\n  line\n    ^\n", source, "k", "sm_80")
+def _failed(fault: str, name: str = "k.cu.j2") -> CompileError:
+    text = "void k(half* x, int H) {}"
+    source = Source(text, "k", name, (), LineMap(((name, 1),)))
+    return failure(f"{PREFIX}{name}(1): error: {fault}\n  line\n    ^\n", source, "k", "sm_80")
 
 
 @pytest.mark.parametrize(
     ("fault", "step"),
     [
         ('identifier "__half" is undefined', "{{ headers }}"),
-        ('identifier "__nv_bfloat16" is undefined', "{{ headers }}"),
+        ('identifier "half" is undefined', "#include <cuda_fp16.h>"),
+        ('identifier "__nv_bfloat16" is undefined', "#include <cuda_bf16.h>"),
         ('identifier "H" is undefined', "H is an argument of the kernel"),
         ('identifier "N" is undefined', "write {{ N }}"),
         ('cannot open source file "stdio.h"', "printf, assert"),
@@ -50,6 +52,13 @@ def test_a_compile_error_names_the_usual_cause(fault: str, step: str) -> None:
     error = _failed(fault)
     assert step in error.record.next_step
     assert str(error).splitlines()[-1] == error.record.next_step  # not behind the caret
+
+
+def test_text_that_is_no_template_gets_no_advice_for_templates() -> None:
+    step = _failed('identifier "half" is undefined', "k.cu").record.next_step
+    assert step == "begin the text with #include <cuda_fp16.h>"
+    assert _failed('identifier "N" is undefined', "k.cu").record.next_step == ""
+    assert _failed('identifier "H" is undefined', "k.cu").record.next_step == ""
 
 
 def test_other_compile_errors_have_no_guess() -> None:

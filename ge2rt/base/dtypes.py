@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,12 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     return found
 
 
+@lru_cache(maxsize=256)
+def _of_numpy(given: np.dtype[Any]) -> DType | None:
+    """The answer for most arrays: NumPy makes a dtype's name anew each time it is asked."""
+    return _BY_NUMPY.get(given.name) if given.isnative else None
+
+
 def dtype_of(value: Any) -> DType:
     """The :class:`DType` for a contract name, a NumPy dtype or type, or a Torch dtype.
 
@@ -81,6 +87,10 @@ def dtype_of(value: Any) -> DType:
     """
     if isinstance(value, DType):
         return value
+    if isinstance(value, np.dtype):
+        known = _of_numpy(value)
+        if known is not None:
+            return known
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
     text = str(value)

@@ -15,9 +15,11 @@ from ge2rt.raw.generated import (
     argument_key,
     begin_text,
     declarations,
+    layouts,
     returned,
     values_of,
 )
+from ge2rt.raw.module import RawFunction
 from ge2rt.raw.operands import (
     Argument,
     broadcast,
@@ -103,12 +105,11 @@ class ElementwiseKernel(Generated):
             self.name,
         )
         device = self.target(given)
-        if not outputs:
-            outputs = self._fresh(shape, types, device, inputs)
         for argument in outputs:
             check_output(argument, shape, self.name)
+        inputs = separated(inputs, outputs, same_allowed=True)
+        outputs = outputs or self._fresh(shape, types, device, inputs)
         if size_of(shape):
-            inputs = separated(inputs, outputs, same_allowed=True)
             self._launch([*inputs, *outputs], shape, types, device, block_size, stream)
         if self._no_return:
             return None
@@ -163,17 +164,25 @@ class ElementwiseKernel(Generated):
         device: Device, block_size: int, stream: Any,
     ) -> None:  # fmt: skip
         count = size_of(shape)
+        key = (argument_key(arguments, types), layouts(arguments), shape)
+        function, tail = self.prepared(key, lambda: self._prepare(arguments, shape, types))
+        values = [*values_of(arguments, types, self.name), *tail]
+        grid = min(-(-count // block_size), _MOST_BLOCKS)
+        keep = [a.value for a in arguments]
+        self.run(function, device, (grid,), block_size, values, stream, keep)
+
+    def _prepare(
+        self, arguments: list[Argument], shape: tuple[int, ...], types: dict[str, DType]
+    ) -> tuple[RawFunction, list[Any]]:
+        """The variant for these layouts, and its arguments behind the arrays and scalars."""
+        count = size_of(shape)
         walked = {a.spec.name: broadcast(a, shape) for a in arguments if a.walked is not None}
         walk = make_walk("_w", shape, walked, merge=self._merge)
         index = index_type(arguments, count)
         key = (argument_key(arguments, types), walk.key, index, self._rank(walk))
         function = self.variant(key, lambda: self._text(arguments, types, walk, index))
-        values = [*values_of(arguments, types, self.name), count]
-        values += [*walk.shape] if self._rank(walk) else []
-        values += walk.arguments()
-        grid = min(-(-count // block_size), _MOST_BLOCKS)
-        keep = [a.value for a in arguments]
-        self.run(function, device, (grid,), block_size, values, stream, keep)
+        extents = walk.shape if self._rank(walk) else ()
+        return function, [count, *extents, *walk.arguments()]
 
     def _rank(self, walk: Walk) -> int:
         """Rank of the index array that the operation reads; 0 where it reads none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError
@@ -14,6 +14,9 @@ from ge2rt.raw.module import RawFunction, RawModule, stream_handle
 from ge2rt.raw.operands import Argument, placed, raw_bytes, raw_shape_key
 from ge2rt.raw.params import Spec, as_scalar, check_names, dtype_for, parse_params
 from ge2rt.raw.text import ARRAY_TEXT, Text, ctype, type_texts
+
+_KEPT = 1024
+_T = TypeVar("_T")
 
 
 class Generated:
@@ -33,6 +36,7 @@ class Generated:
         check_names((*self.in_specs, *self.out_specs), name)
         self._device = device
         self._variants: dict[tuple[Any, ...], RawFunction] = {}
+        self._prepared: dict[tuple[Any, ...], Any] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -67,6 +71,15 @@ class Generated:
             module = RawModule(text.code, options=self.options, device=self._device)
             module.title, module.line_map = f"{self.name}.cu", text.line_map
             found = self._variants[key] = RawFunction(module, self.name)
+        return found
+
+    def prepared(self, key: tuple[Any, ...], make: Callable[[], _T]) -> _T:
+        """What follows from the layouts of a call, kept for the next call of the same layouts."""
+        found: _T | None = self._prepared.get(key)
+        if found is None:
+            if len(self._prepared) >= _KEPT:
+                self._prepared.pop(next(iter(self._prepared)), None)
+            found = self._prepared[key] = make()
         return found
 
     def run(
@@ -139,6 +152,12 @@ def argument_key(arguments: Sequence[Argument], types: dict[str, DType]) -> tupl
         for a in arguments
     )
     return tuple(sorted((name, dtype.name) for name, dtype in types.items())), layouts
+
+
+def layouts(arguments: Sequence[Argument]) -> tuple[Any, ...]:
+    """Shapes and strides of the arrays, None for scalars."""
+    operands = [a.operand for a in arguments]
+    return tuple(None if o is None else (o.shape, o.strides) for o in operands)
 
 
 def returned(operands: Sequence[Operand], as_tuple: bool) -> Any:

@@ -11,6 +11,7 @@ from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import (
     broadcast_strides,
+    byte_span,
     canonical_strides,
     collapse,
     index_bits,
@@ -105,7 +106,16 @@ def separated(
 
 
 def _overlap(a: Operand, b: Operand) -> bool:
-    return a.device == b.device and share_memory(_desc(a), a.address, _desc(b), b.address)
+    low_a, high_a = _span(a)
+    low_b, high_b = _span(b)
+    if a.device != b.device or low_a >= high_b or low_b >= high_a:
+        return False  # the usual case, without descriptors
+    return share_memory(_desc(a), a.address, _desc(b), b.address)
+
+
+def _span(operand: Operand) -> tuple[int, int]:
+    low, high = byte_span(operand.shape, operand.strides, operand.dtype.itemsize)
+    return operand.address + low, operand.address + high
 
 
 def _desc(operand: Operand) -> BufferDesc:

@@ -22,6 +22,7 @@ from ge2rt.raw.generated import (
     argument_key,
     begin_text,
     declarations,
+    layouts,
     returned,
     values_of,
 )
@@ -141,13 +142,15 @@ class ReductionKernel(Generated):
                 "zero-size array to a reduction which has no identity", kernel=self.name,
                 got=f"shape {shape}", detail="shape",
             )  # fmt: skip
-        outputs = outputs or self._fresh(kept, types, device, inputs)
         for argument in outputs:
             check_output(argument, kept, self.name)
+        inputs = separated(inputs, outputs, same_allowed=False)
+        outputs = outputs or self._fresh(kept, types, device, inputs)
         if size_of(kept):
-            inputs = separated(inputs, outputs, same_allowed=False)
-            plan = _plan(inputs, outputs, shape, axes, keepdims)
-            self._launch(plan, [*inputs, *outputs], types, device, stream)
+            arguments = [*inputs, *outputs]
+            key = (argument_key(arguments, types), layouts(arguments), axes, keepdims)
+            plan = self.prepared(key, lambda: _plan(inputs, outputs, shape, axes, keepdims))
+            self._launch(plan, arguments, types, device, stream)
         return returned([a.operand for a in outputs if a.operand], False)
 
     def _arguments(self, args: Sequence[Any], out: Any) -> tuple[list[Argument], list[Argument]]:

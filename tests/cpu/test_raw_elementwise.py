@@ -19,8 +19,7 @@ def ramp(*shape, dtype=F32):
     return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [F16, F32, F64, np.int8, np.uint8, np.int16, np.uint16, I32,
-                                   np.uint32, I64, np.uint64])  # fmt: skip
+@pytest.mark.parametrize("dtype", [F16, F32, F64, np.int8, np.uint16, I32, np.uint64])
 def test_every_dtype(dtype):
     x, y = ramp(3, 5, dtype=dtype), np.arange(5).astype(dtype)
     z = SQUARED(x, y)

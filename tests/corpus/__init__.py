@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from corpus.program import Program
 
-FAMILIES = ("reductions", "ordering", "images", "simulation", "linear")
+FAMILIES = (
+    "reductions",
+    "ordering",
+    "images",
+    "simulation",
+    "linear",
+    "searching",
+    "codes",
+)
 
 
 def family(name: str) -> tuple[Program, ...]:

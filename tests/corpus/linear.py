@@ -90,14 +90,14 @@ def _softmax(d: Data) -> Data:
 
 
 def _heads(r: Random) -> Data:
-    d: Data = {n: r.standard_normal((2, 75, 32), F32) for n in "qkv"}
-    d |= {"y": np.zeros((2, 75, 32), F32), "lse": np.zeros((2, 75), F32), "n": I32(75)}
-    return {**d, "scale": F32(32**-0.5)}
+    d: Data = {n: r.standard_normal((2, 75, 16), F32) for n in "qkv"}
+    d |= {"y": np.zeros((2, 75, 16), F32), "lse": np.zeros((2, 75), F32), "n": I32(75)}
+    return {**d, "scale": F32(16**-0.5)}
 
 
 def _attention(d: Data) -> Data:
     q, k, v = (d[n].astype(float) for n in "qkv")
-    s = q @ k.transpose(0, 2, 1) * 32**-0.5
+    s = q @ k.transpose(0, 2, 1) * 16**-0.5
     s[:, np.triu(np.ones((75, 75), bool), 1)] = -np.inf
     e = np.exp(s - s.max(2, keepdims=True))
     total = e.sum(2, keepdims=True)

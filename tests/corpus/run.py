@@ -66,7 +66,9 @@ def run(program: Program, device: Device, arch: int, before: Data) -> Data:
 
 def _pointers(table: Table, buffers: dict[str, Buffer]) -> Buffer:
     base = buffers[table.buffer].array.ctypes.data
-    return Buffer(np.uint64(base) + np.arange(table.count, dtype=np.uint64) * np.uint64(table.stride))
+    return Buffer(
+        np.uint64(base) + np.arange(table.count, dtype=np.uint64) * np.uint64(table.stride)
+    )
 
 
 def _write_symbols(program: Program, module: Module, data: Data) -> None:

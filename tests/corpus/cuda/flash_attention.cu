@@ -1,11 +1,11 @@
 // Attention forward in tiles with an online softmax, causal: one block a head and 32 queries, keys and
 // values through shared memory, each thread owns one query row in registers.
-constexpr int D = 32, TILE = 32;
+constexpr int D = 16, ROWS = 32, TILE = 16;
 
 extern "C" __global__ void k(const float* q, const float* key, const float* value, float* out,
                              float* logsum, int n, float scale) {
   __shared__ float ks[TILE][D], vs[TILE][D];
-  const int head = blockIdx.y, t = threadIdx.x, row = blockIdx.x * TILE + t;
+  const int head = blockIdx.y, t = threadIdx.x, row = blockIdx.x * ROWS + t;
   const size_t base = (size_t)head * n * D;
   float query[D], acc[D];
 #pragma unroll
@@ -14,9 +14,9 @@ extern "C" __global__ void k(const float* q, const float* key, const float* valu
     acc[d] = 0.0f;
   }
   float top = -1e30f, sum = 0.0f;
-  const int last = min(n, (int)(blockIdx.x + 1) * TILE);
+  const int last = min(n, (int)(blockIdx.x + 1) * ROWS);
   for (int start = 0; start < last; start += TILE) {
-    for (int i = t; i < TILE * D; i += TILE) {
+    for (int i = t; i < TILE * D; i += ROWS) {
       const int r = start + i / D;
       ks[i / D][i % D] = r < n ? key[base + start * D + i] : 0.0f;
       vs[i / D][i % D] = r < n ? value[base + start * D + i] : 0.0f;

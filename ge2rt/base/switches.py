@@ -7,11 +7,14 @@ that cache a derived value say so.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ge2rt.base.errors import InvalidArgumentError
+
+_WHOLE = re.compile(r"[-+]?[0-9]{1,100}")
 
 
 def _flag(text: str) -> bool:
@@ -24,17 +27,15 @@ def _flag(text: str) -> bool:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
+    if not _WHOLE.fullmatch(text.strip()) or int(text) < 1:
         raise ValueError("a whole number of at least 1")
-    return value
+    return int(text)
 
 
 def _seed(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("a whole number") from None
+    if not _WHOLE.fullmatch(text.strip()):
+        raise ValueError("a whole number")
+    return int(text)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -50,10 +51,9 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _width(text: str) -> int:
-    value = int(text)
-    if value not in (1, 2, 4, 8, 16, 32):
+    if text.strip() not in ("1", "2", "4", "8", "16", "32"):
         raise ValueError("1, 2, 4, 8, 16 or 32")
-    return value
+    return int(text)
 
 
 @dataclass(frozen=True)

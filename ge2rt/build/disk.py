@@ -7,18 +7,25 @@ Layout: ``<root>/<2 hex>/<digest>/<blob>.<checksum>``, with ``tmp`` for what is 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from ge2rt.base import events
 from ge2rt.build.entry import Entry, blob_file, write_durably
 
 _STALE_SECONDS = 3600
 _KEEP_FRACTION = 0.8
+
+# Only what the store itself could have made is ever removed: the folder may be anyone's home.
+_FAN = re.compile(r"[0-9a-f]{2}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_LEFTOVER = re.compile(r"\d+-[0-9a-f]+|[0-9a-f]{64}\.(lock|pid)")
 
 
 class Folder:
@@ -119,16 +126,20 @@ class Folder:
         return self._path("locks", digest)
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove everything that the store made."""
         self._bytes = None
-        for name in [*self._fans(), "tmp", "locks"]:
-            shutil.rmtree(self._path(name), ignore_errors=True)
+        for _, folder in self._folders():
+            self._discard(folder)
+        for fan in self._fans():
+            with suppress(OSError):  # not empty: in use, or not ours
+                os.rmdir(self._path(fan))
+        self._drop_leftovers(0.0)
         self.prepare()
 
     def _grew(self, count: int) -> None:
         if self._bytes is None:
             self._bytes = sum(_tree_size(folder) for _, folder in self._folders())
-            self._drop_leftovers()
+            self._drop_leftovers(_STALE_SECONDS)
         else:
             self._bytes += count
         if self._bytes > self.cap:
@@ -160,14 +171,14 @@ class Folder:
             return  # another process took it
         shutil.rmtree(aside, ignore_errors=True)
 
-    def _drop_leftovers(self) -> None:
-        """Remove what killed builders left behind."""
-        limit = time.time() - _STALE_SECONDS
+    def _drop_leftovers(self, age: float) -> None:
+        """Remove what killed builders left behind ``age`` seconds ago or more."""
+        limit = time.time() - age
         for folder in (self._path("tmp"), self._path("locks")):
             for name in os.listdir(folder) if os.path.isdir(folder) else ():
                 path = os.path.join(folder, name)
                 try:
-                    if os.stat(path).st_mtime < limit:
+                    if _LEFTOVER.fullmatch(name) and os.stat(path).st_mtime <= limit:
                         shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
                 except OSError:
                     continue  # someone else's, or gone
@@ -183,14 +194,14 @@ class Folder:
 
     def _fans(self) -> list[str]:
         try:
-            return sorted(n for n in os.listdir(self.root) if len(n) == 2)
+            return sorted(n for n in os.listdir(self.root) if _FAN.fullmatch(n))
         except OSError:
             return []
 
     def _folders(self) -> Iterator[tuple[str, str]]:
         for fan in self._fans():
             try:
-                names = sorted(os.listdir(self._path(fan)))
+                names = sorted(n for n in os.listdir(self._path(fan)) if _DIGEST.fullmatch(n))
             except OSError:
                 continue  # cleared meanwhile
             yield from ((name, self._path(fan, name)) for name in names)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
+from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError, InternalError
 from ge2rt.base.shapes import size_of
 from ge2rt.build.compile import build
@@ -71,6 +72,7 @@ class Plan:
         self.choice = choice
         self._tunables = tunables
         self._static = is_static(bound, device.props.arch)
+        switches.get("GE2RT_NO_STUB")  # a malformed one is told before anything is launched
         self._variants: dict[bool, Compiled] = {}
         self._lock = threading.Lock()
         outputs = bound.descs[len(bound.kernel.inputs) :]
@@ -141,7 +143,9 @@ class Plan:
         except Ge2rtError as fault:
             raise fault.replaced(kernel=self.kernel) from None
         if self.run == self._slow and watching is None:
-            self._quicken(variant, aligned)
+            with self._lock:  # one record only: its address is handed on
+                if self.run == self._slow:
+                    self._quicken(variant, aligned)
         return 0
 
     def _quicken(self, variant: Compiled, aligned: bool) -> None:
@@ -153,7 +157,8 @@ class Plan:
             prepared = prepare_record(self.bound, target, variant.packer, entry)
             if fits(prepared):
                 self.record = Record(prepared, target.fault)
-                fast = stub.function("plan", (self.record.address, fast, 0), b"plan")
+                state = (self.record.address, fast, 0, self.record)  # the last only to keep it
+                fast = stub.function("plan", state, b"plan")
         self.run = fast
 
     def _is_aligned(self, pointers: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from ge2rt.base.errors import CompileError, UnsupportedError
 from ge2rt.ptx.ast import Function, Instr, Module, Special, Symbol, Vector
+from ge2rt.ptx.isa_operands import check_operands
 from ge2rt.ptx.isa_targets import DIRECTIVE_TARGETS, SPECIAL_TARGETS, TARGETS, Requirement
 
 MAX_STATIC_SHARED = 48 * 1024
@@ -161,6 +162,7 @@ def check_module(module: Module) -> None:
                 needed = needs[form]
                 if needed is not None and not needed.met(sm, suffix):
                     raise _above(instr.form, needed, module.target, instr.line)
+                check_operands(function, instr)
                 if sm < 90 and instr.op == "mov":
                     _check_special(instr, sm, module.target)
     _check_shared(module)

@@ -136,10 +136,13 @@ class Program:
 
 
 def _as_word(kind: str, name: str) -> str:
+    # NaN is told by its bits: NVRTC takes 0.0 / 0.0 for a number when it folds ``v != v``.
     if kind == "float":
-        return f"{name} != {name} ? -1ll : (long long)__float_as_int({name} + 0.0f)"
+        raw = f"__float_as_int({name} + 0.0f)"
+        return f"({raw} & 0x7fffffff) > 0x7f800000 ? -1ll : (long long){raw}"
     if kind == "double":
-        return f"{name} != {name} ? -1ll : __double_as_longlong({name} + 0.0)"
+        raw = f"__double_as_longlong({name} + 0.0)"
+        return f"({raw} & 0x7fffffffffffffffll) > 0x7ff0000000000000ll ? -1ll : {raw}"
     return f"(long long){name}"
 
 

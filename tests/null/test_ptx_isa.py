@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,24 @@ def test_target_names(target: str, parts: tuple[int, str]) -> None:
     assert isa.sm_of(target) == parts
     with pytest.raises(CompileError, match="unknown"):
         isa.sm_of("compute_90")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("@%r1 add.u32 %r2, %r2, 1;", "guard @%r1"),
+        ("@%f1 bra DONE;", "guard @%f1"),
+        ("ld.global.u32 %r1, %rd1;", "operand 2"),
+        ("st.global.u32 %rd1, %r1;", "operand 1"),
+        ("atom.global.add.u32 %r1, %rd1, 3;", "operand 2"),
+        ("setp.eq.u32 %r1, %r2, 0;", "the result %r1"),
+    ],
+)
+def test_operands_of_the_wrong_kind(line: str, told: str) -> None:
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{ .reg .b32 %r<4>;"
+        f" .reg .f32 %f<4>; .reg .b64 %rd<4>; .reg .pred %p<4>;\n{line}\nDONE: ret;\n}}\n"
+    )
+    with pytest.raises(CompileError, match=re.escape(told)) as caught:
+        isa.check_module(parse_module(text))
+    assert "ptx:6" in str(caught.value)

@@ -209,7 +209,7 @@ class RawFunction:
             shared_mem: bytes of dynamic shared memory.
             stream: 0, a handle, or a stream object of ge2rt, CuPy or Torch; by default CuPy's
                 current stream on a GPU.
-            enable_cooperative_groups: for grid-wide synchronisation; the cpu device needs no flag.
+            enable_cooperative_groups: CuPy's flag for grid-wide synchronisation; refused on a GPU.
 
         What does not fit the kernel's parameters, or the device's limits, raises
         :class:`InvalidArgumentError` (a TypeError too where a type is wrong) before any launch.
@@ -221,7 +221,7 @@ class RawFunction:
         if cooperative and loaded.device.props.kind == "cuda":
             raise UnsupportedError(
                 "cooperative launches are not supported on a GPU yet", kernel=self.name,
-                next_step='use device="cpu"',
+                next_step="synchronise the grid by two launches",
             )  # fmt: skip
         self.launch(loaded, (_hashable(grid), _hashable(block), shared_mem), values, stream)
         loaded.device.keep_alive(args, stream_handle(stream, loaded.device))

@@ -20,6 +20,7 @@ FAMILIES = (
     "linear",
     "searching",
     "codes",
+    "language",
 )
 
 

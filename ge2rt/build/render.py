@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -19,7 +20,8 @@ from ge2rt.build.bytecode import StoredTemplates
 from ge2rt.build.linemarks import LineMarks, take_marks
 from ge2rt.build.literals import Literal, Symbol, is_static, literal
 from ge2rt.build.records import Problem, Source
-from ge2rt.build.views import BufferView, TypeView, entry_name, namespace
+from ge2rt.build.views import BufferView, SpaceView, TypeView, entry_name, namespace
+from ge2rt.spec.suggest import did_you_mean
 
 # What evaluating a template may raise besides Jinja's own errors.
 _FAULTS = (
@@ -27,6 +29,8 @@ _FAULTS = (
     AttributeError, RecursionError, MemoryError,
 )  # fmt: skip
 _MAX_NAMES = 60
+_NO_ATTRIBUTE = re.compile(r"'[\w.]*?(\w+) object' has no attribute '(\w+)'")
+_VIEWS = {BufferView: "a buffer", TypeView: "a type", SpaceView: "an iteration space"}
 
 _environments: dict[str, Environment] = {}
 _lock = threading.Lock()
@@ -179,12 +183,26 @@ def _explained(
             **kept,
         )  # fmt: skip
     if isinstance(fault, jinja2.UndefinedError):
-        return CompileError(
-            str(fault), kernel=kernel, where=where, next_step=f"names: {_listed(names)}"
-        )
+        message, step = _undefined(str(fault), names)
+        return CompileError(message, kernel=kernel, where=where, next_step=step)
     if isinstance(fault, jinja2.TemplateSyntaxError):
         return CompileError(f"template syntax: {fault.message}", kernel=kernel, where=where)
     return CompileError(f"template: {fault}", kernel=kernel, where=where)
+
+
+def _undefined(text: str, names: dict[str, Any]) -> tuple[str, str]:
+    """Message and next step for Jinja's text about something that is not there."""
+    if "has no element" in text:
+        return text, "axes count from 0 to rank - 1"
+    found = _NO_ATTRIBUTE.fullmatch(text)
+    view = next((v for v in names.values() if found and type(v).__name__ == found[1]), None)
+    if found is None or view is None:
+        return text, f"names: {_listed(names)}"
+    known = sorted(vars(view))
+    what = _VIEWS.get(type(view), "this")
+    return f"{what} has no attribute {found[2]!r}", (
+        did_you_mean(found[2], known) or f"it has {', '.join(known)}"
+    )
 
 
 def _listed(names: dict[str, Any]) -> str:

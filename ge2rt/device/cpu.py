@@ -101,6 +101,7 @@ class CpuLauncher(CodeUser):
             raise InvalidArgumentError(
                 "the packed arguments are too short", kernel=self.name,
                 expected=f"{self._param_bytes} bytes", got=str(len(args)),
+                next_step="the kernel's parameters must be the call's; in a template {{ params }}",
             )  # fmt: skip
         if self._pool.interrupted:
             self.fault(ABORT_HOST)

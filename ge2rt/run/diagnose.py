@@ -95,7 +95,9 @@ def _device() -> Finding:
     try:
         device = get_device()
     except Ge2rtError as fault:
-        return Finding("device", False, fault.record.message, fault.record.next_step)
+        record = fault.record
+        step = record.next_step or f"GE2RT_DEVICE can be {record.expected}, not {record.got}"
+        return Finding("device", False, record.message, step)
     return Finding("device", True, f"{device.name}: {device.props.name}, {device.props.arch}")
 
 

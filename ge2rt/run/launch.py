@@ -133,6 +133,9 @@ def find_kernel(name: Any) -> KernelSpec:
         text = str(name) if type(name) is str else show(name)
         near = difflib.get_close_matches(text[:_LONGEST_NAME], registry.names(), 3, 0.5)
         hint = f"did you mean {', '.join(near)}?" if near else "see ge2rt.query_kernels()"
+        kernels = registry.kernels_of(text)
+        if kernels:
+            hint = f"this is an op type; its kernels are {', '.join(k.name for k in kernels)}"
         raise InvalidArgumentError(
             "no kernel of this name", kernel=text, detail="argument", next_step=hint
         )

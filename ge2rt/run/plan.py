@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from ge2rt.base import switches
-from ge2rt.base.errors import Ge2rtError, InternalError
+from ge2rt.base.errors import Ge2rtError, InternalError, InvalidArgumentError
 from ge2rt.base.shapes import size_of
 from ge2rt.build.compile import build
 from ge2rt.build.problem import make_problem
 from ge2rt.build.records import Binary, Problem, Source
-from ge2rt.device.api import Device, Function, Launcher, LaunchShape
+from ge2rt.device.api import Device, Function, Launcher, LaunchShape, Module
 from ge2rt.run.checks import as_pointers, check_pointers, place
 from ge2rt.run.fastpath import Run, Target, compile_fast
 from ge2rt.run.report import answer
@@ -116,7 +116,7 @@ class Plan:
         )  # fmt: skip
         built = build(problem, self.device.props.binary_kind)
         module = self.device.load(built.data, built.kind, built.key.digest, built.line_map)
-        function = module.function(built.entry)
+        function = _entry(module, built.entry)
         shape = LaunchShape(problem.grid, problem.block, problem.shared)
         launcher = function.launcher(shape)
         packer = struct.Struct("@" + "".join(slot.format for slot in problem.args))
@@ -191,3 +191,13 @@ class Plan:
             native=native,
             aligned=aligned and not offsets,
         )
+
+
+def _entry(module: Module, name: str) -> Function:
+    """The kernel of a rendered template; the refusal says how templates name theirs."""
+    try:
+        return module.function(name)
+    except InvalidArgumentError as fault:
+        raise fault.replaced(
+            next_step='begin it with: extern "C" __global__ void {{ kernel }}({{ params }})'
+        ) from None

@@ -241,6 +241,22 @@ def test_template_faults_name_file_and_line(tmp_path, text, line, message):
     assert caught.value.record.where == f"{tmp_path / 'scale.cu.j2'}:{line}"
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "step"),
+    [
+        ("{{ X.stride[0] }}", "a buffer has no attribute 'stride'", "did you mean 'strides'?"),
+        ("{{ X.colour }}", "a buffer has no attribute 'colour'", "it has contiguous, ctype"),
+        ("{{ X.strides[9] }}", "has no element 9", "axes count from 0"),
+        ("{{ nothing }}", "'nothing' is undefined", "names: "),
+    ],
+)
+def test_what_is_not_there_is_told_in_the_words_of_templates(tmp_path, text, message, step):
+    with pytest.raises(CompileError) as caught:
+        text_of(tmp_path, text)
+    assert message in caught.value.record.message
+    assert caught.value.record.next_step.startswith(step)
+
+
 def test_faults_in_included_files_name_these(tmp_path):
     with pytest.raises(CompileError) as caught:
         text_of(tmp_path, texts={"_scale": "{% macro times(x) %}\n\n{{ oops }}\n{% endmacro %}"})

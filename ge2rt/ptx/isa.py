@@ -40,6 +40,7 @@ def _rows(kind: Kind, dests: int, names: str) -> Iterator[tuple[str, Opcode]]:
 OPCODES: dict[str, Opcode] = dict([
     *_rows("pure", 1, "add sub mul mad mul24 mad24 div rem abs neg min max sad fma rcp sqrt rsqrt"),
     *_rows("pure", 1, "sin cos lg2 ex2 tanh copysign testp addc subc madc dp2a dp4a popc clz"),
+    *_rows("pure", 1, "vabsdiff2 vabsdiff4"),
     *_rows("pure", 1, "bfind fns brev bfe bfi bmsk szext and or xor not cnot lop3 shf shl shr"),
     *_rows("pure", 1, "set setp selp slct mov prmt cvt cvta isspacep cvt.pack"),
     *_rows("pure", 1, "mapa getctarank"),
@@ -79,7 +80,7 @@ _ARITY: dict[str, tuple[int, int]] = {
         (3, 3, "match redux"),
         (3, 4, "min max set setp call"),
         (3, 5, "atom"),
-        (4, 4, "mad mad24 fma sad madc dp2a dp4a shf prmt bfe selp slct fns"),
+        (4, 4, "mad mad24 fma sad madc dp2a dp4a vabsdiff2 vabsdiff4 shf prmt bfe selp slct fns"),
         (4, 5, "shfl"),
         (5, 5, "bfi"),
         (5, 6, "lop3"),

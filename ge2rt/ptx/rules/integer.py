@@ -225,6 +225,25 @@ def dot_product(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
     return [total]
 
 
+def absolute_differences(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
+    """``vabsdiff2`` and ``vabsdiff4``: by halves or bytes of a word; ``.add`` sums them up."""
+    a, b, total = cast_all(e, src, "i32")
+    _, ta, tb = types_of(i)
+    count = int(i.op[-1])
+    bits = 32 // count
+    result = total if i.has("add") else integer("i32", 0)
+    for k in range(count):
+        x, y = _part(e, a, bits, k, ta.signed), _part(e, b, bits, k, tb.signed)
+        low, high = e.call("llvm.smin", (x, y)), e.call("llvm.smax", (x, y))
+        part = e.binary("sub", high, low)
+        if i.has("add"):
+            result = e.binary("add", result, part)
+        else:
+            kept = e.binary("and", part, integer("i32", (1 << bits) - 1))
+            result = e.binary("or", result, e.binary("shl", kept, integer("i32", bits * k)))
+    return [result]
+
+
 _WORDS = "u16 u32 u64 s16 s32 s64"
 
 ROWS = (
@@ -244,6 +263,8 @@ ROWS = (
     ("neg", "s16 s32 s64", "", negate),
     ("min", f"{_WORDS} u16x2 s16x2", "relu", min_max),
     ("max", f"{_WORDS} u16x2 s16x2", "relu", min_max),
+    ("vabsdiff2", "u32 s32", "add", absolute_differences),
+    ("vabsdiff4", "u32 s32", "add", absolute_differences),
     ("dp4a", "u32 s32", "", dot_product),
     ("dp2a", "u32 s32", "lo hi", dot_product),
 )

@@ -127,7 +127,8 @@ def _powers(d: Data) -> Data:
 PROGRAMS = (
     Program(
         "base64", _plain,
-        (Launch((3,), (64,), "x n code", "encode"), Launch((3,), (64,), "code quads y n", "decode")),
+        (Launch((3,), (64,), "x n code", "encode"),
+         Launch((3,), (64,), "code quads y n", "decode")),
         _coded,
     ),
     Program("crc32", _messages, (Launch((2,), (64,), "x each n a b"),), _sums),

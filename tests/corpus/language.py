@@ -189,7 +189,8 @@ def _by_key(d: Data) -> Data:
     alike = sum(len(set((w >> 4).tolist())) == 1 for w in warps)
     leaders = sum(len(set(w.tolist())) for w in warps) + 1000 * alike
     used = int((d["x"] % 3 == 0).sum())
-    return {"count": np.bincount(keys, minlength=24), "top": top, "leaders": [leaders], "used": [used]}
+    count = np.bincount(keys, minlength=24)
+    return {"count": count, "top": top, "leaders": [leaders], "used": [used]}
 
 
 def _filtered(before: Data, after: Data) -> None:
@@ -279,7 +280,7 @@ def _word(i: int, a: U32, b: U32) -> Array:
     start, length = y & 31, y >> 8 & 15
     field = 127 << min(x >> 27, 32) & 0xFFFFFFFF
     left, right = (w - (w >> 31 << 32) for w in (x, y))
-    mixed = abs(0) + (max(x, y) - min(x, y) + 5)
+    mixed = max(x, y) - min(x, y) + 5
     reverse = int(f"{x:032b}"[::-1], 2)
     return np.array(
         [
@@ -304,7 +305,8 @@ PROGRAMS = (
     ),
     Program(
         "ray_spheres", _scene, (Launch((4, 5), (16, 8), "y c w h"),), lambda d: {}, judged="y c",
-        verify=_picture_is_right, symbols={"scene": "scene"}, follows="CUDA by Example: ray tracing",
+        verify=_picture_is_right, symbols={"scene": "scene"},
+        follows="CUDA by Example: ray tracing",
     ),
     Program(
         "quaternions", _path, (Launch((1,), (64,), "path out q"),), _turned, rtol=1e-4, atol=1e-5

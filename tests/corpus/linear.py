@@ -41,14 +41,16 @@ def _sgemm(r: Random) -> Data:
 
 def _hgemm(r: Random) -> Data:
     return {
-        "a": r.standard_normal((64, 160)).astype(F16), "b": r.standard_normal((160, 128)).astype(F16),
+        "a": r.standard_normal((64, 160)).astype(F16),
+        "b": r.standard_normal((160, 128)).astype(F16),
         "c": np.zeros((64, 128), F16), "m": I32(64), "n": I32(128), "k": I32(160),
     }  # fmt: skip
 
 
 def _bytes(r: Random) -> Data:
     return {
-        "a": r.integers(-128, 128, (32, 128), np.int8), "b": r.integers(-128, 128, (48, 128), np.int8),
+        "a": r.integers(-128, 128, (32, 128), np.int8),
+        "b": r.integers(-128, 128, (48, 128), np.int8),
         "scale": r.uniform(0.0005, 0.003, 32).astype(F32), "c": np.zeros((32, 48), np.int8),
         "raw": np.zeros((32, 48), I32), "n": I32(48), "words": I32(32),
     }  # fmt: skip

@@ -290,7 +290,8 @@ PROGRAMS = (
         "page_rank", _web,
         tuple(launch for _ in range(3) for launch in (
             Launch((2,), (96,), "start link rank next lost n", "push"),
-            Launch((1,), (96,), "rank next lost n d", "damp"), Launch((1,), (1,), "lost", "clear"))),
+            Launch((1,), (96,), "rank next lost n d", "damp"),
+            Launch((1,), (1,), "lost", "clear"))),
         _ranks, rtol=1e-4, atol=1e-7,
     ),
     Program(

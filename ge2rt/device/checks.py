@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ge2rt.base.errors import UnsupportedError
 from ge2rt.device import objects
 from ge2rt.device.api import LaunchShape
 from ge2rt.device.checks_ir import (
@@ -25,6 +26,7 @@ from ge2rt.device.checks_ir import (
     RANGE_BYTES,
     STATE,
     STATE_BYTES,
+    STUCK,
     VISIT_BYTES,
     checks_ir,
 )
@@ -91,6 +93,11 @@ class CheckedLauncher(CpuLauncher):
         if status != ABORT_CHECK or found is None:
             return status
         self._log.finish(self.name)
+        if found.kind == STUCK:
+            raise UnsupportedError(
+                "a thread waits for one that cannot run meanwhile under checks",
+                kernel=self.name, next_step="unset GE2RT_CHECK",
+            )  # fmt: skip
         scene = Scene(checked, self.shape, known, state.shared_start, self._line_map)
         raise describe(found, scene, self.name)
 

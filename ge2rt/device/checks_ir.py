@@ -3,7 +3,7 @@
 One thread runs a checked launch, block after block, so nothing here needs a lock and a fault is
 the same in each run. ``tick`` counts barriers, fences, warp barriers and strong accesses (atomics,
 volatile). Each granule of shared and global memory has a cell of three records, its last writer and
-two readers; a record is {tick, block, thread | strong << 15, site}. An earlier access *a* stands
+two readers; a record is {tick, block, thread and flags, site}. An earlier access *a* stands
 before the present one *b* where one of these lies between: the program order of one thread; a
 barrier of their block; a ``bar.warp.sync`` of their warp; a fence and then a strong access by
 *a*'s warp (for another block: by *a*'s block), and a strong access by *b*'s. Less is asked of *b*
@@ -30,20 +30,23 @@ _WORDS = (
 _HALVES = (
     "TICK", "BARRIER", "BLOCK_START", "NOW_STRONG", "BLOCK_FENCE", "FLAGS", "WIDTH", "WARPS",
     "LAST_MASK", "SHIFT", "ARRIVED", "ARRIVED_BY", "FAULT", "FAULT_SITE", "FAULT_THREAD",
-    "FAULT_SPACE", "OTHER_THREAD", "OTHER_SITE", "EXTRA",
+    "FAULT_SPACE", "OTHER_THREAD", "OTHER_SITE", "EXTRA", "WAITS",
 )  # fmt: skip
 _SPLIT = _TABLE + 8 * len(_WORDS)
 STATE = {name: _TABLE + 8 * k for k, name in enumerate(_WORDS)} | {
     name: _SPLIT + 4 * k for k, name in enumerate(_HALVES)
 }
 STATE_BYTES = (_SPLIT + 4 * len(_HALVES) + 63) & -64
-CELL_BYTES = 36  # three records of {i32 tick, i32 block, i16 thread and strong bit, i16 site}
+CELL_BYTES = 36  # three records of {i32 tick, i32 block, i16 thread and flags, i16 site}
 RANGE_BYTES = 32  # {first byte, end, byte of the first cell, cells}
 VISIT_BYTES = 12  # {phase, visits, whether the last one went to the barrier}
 PART_BYTES = 32  # {phase, thread at the barrier, its site, thread past it, visits there, past it}
 
 # What FAULT says.
-OUTSIDE, MISALIGNED, RACING, UNWRITTEN, BARRIERS, BYPASSED, NOT_NAMED, INACTIVE = range(1, 9)
+OUTSIDE, MISALIGNED, RACING, UNWRITTEN, BARRIERS, BYPASSED, NOT_NAMED, INACTIVE, STUCK = range(
+    1, 10
+)
+MOST_WAITS = 1 << 22  # passes of waiting loops without a plain write
 
 SPACES = ("generic", "global", "shared", "local", "param", "const")
 
@@ -136,6 +139,7 @@ define void @attach(ptr %s, ptr %abort, ptr %arena, i64 %shared, i64 %frames, i6
 
 ; A block begins.
 define void @begin(ptr %s, i64 %block) {
+  call void @p32(ptr %s, i64 $WAITS, i32 0)
   %t = call i32 @tick(ptr %s)
   call void @p32(ptr %s, i64 $BARRIER, i32 %t)
   call void @p32(ptr %s, i64 $BLOCK_START, i32 %t)
@@ -162,6 +166,7 @@ define void @begin(ptr %s, i64 %block) {
 
 ; All warps of the block have come to their barriers.
 define void @phase(ptr %s) {
+  call void @p32(ptr %s, i64 $WAITS, i32 0)
   %t = call i32 @tick(ptr %s)
   call void @p32(ptr %s, i64 $BARRIER, i32 %t)
   call void @p32(ptr %s, i64 $ARRIVED, i32 -1)
@@ -198,6 +203,21 @@ define internal ptr @slot_of(ptr %s, i64 %block) alwaysinline {
   %base = call ptr @gp(ptr %s, i64 $BLOCK_RELEASED)
   %p = getelementptr i32, ptr %base, i64 %at
   ret ptr %p
+}
+
+; A pass of a loop that waits for other threads; no other warp or block runs meanwhile.
+define i32 @wait(ptr %s, i32 %warp) {
+  %old = call i32 @g32(ptr %s, i64 $WAITS)
+  %new = add i32 %old, 1
+  call void @p32(ptr %s, i64 $WAITS, i32 %new)
+  %stuck = icmp ugt i32 %new, $MOST_WAITS
+  br i1 %stuck, label %stop, label %on
+on:
+  ret i32 0
+stop:
+  %thread = call i32 @thread(ptr %s, i32 %warp, i32 0)
+  %r = call i32 @fault(ptr %s, i32 $STUCK, i32 0, i32 %thread, i64 0, i32 0)
+  ret i32 %r
 }
 
 define void @leave(ptr %s, i32 %warp, i32 %mask) {
@@ -448,7 +468,13 @@ define i32 @access(ptr %s, i32 %warp, i32 %mask, ptr %addresses, ptr %values, i3
                    i32 %what) {
 entry:
   %is_strong = call i1 @bit(i32 %what, i32 $W_STRONG)
-  br i1 %is_strong, label %note, label %begin
+  br i1 %is_strong, label %note, label %plain
+plain:
+  %writes = call i1 @bit(i32 %what, i32 $W_WRITE)
+  br i1 %writes, label %moves, label %begin
+moves:
+  call void @p32(ptr %s, i64 $WAITS, i32 0)
+  br label %begin
 note:
   %orders = call i1 @bit(i32 %what, i32 $W_ORDERS)
   br i1 %orders, label %release, label %tell
@@ -668,7 +694,10 @@ fine:
 ; structs is copied, too).
 define internal i32 @own(ptr %s, i32 %warp, i32 %lane, i64 %a, i64 %size, i32 %site, i32 %what) {
 entry:
-  %wanted = call i1 @asked(ptr %s, i32 $INIT)
+  %asked = call i1 @asked(ptr %s, i32 $INIT)
+  %copies = call i1 @bit(i32 %what, i32 $W_COPIES)
+  %counts = xor i1 %copies, true
+  %wanted = and i1 %asked, %counts
   br i1 %wanted, label %begin, label %fine
 begin:
   %base = call i64 @g64(ptr %s, i64 $LOCAL)
@@ -708,9 +737,13 @@ define internal i1 @conflict(ptr %s, ptr %record, i1 %shared, i32 %warp, i32 %th
 kinds:
   %who = call i32 @g16(ptr %record, i64 8)
   %was_strong = call i1 @bit(i32 %who, i32 32768)
-  %is_strong = call i1 @bit(i32 %what, i32 $W_STRONG)
+  %is_strong = call i1 @bit(i32 %what, i32 $W_ATOMIC)
   %atomic = and i1 %was_strong, %is_strong
-  br i1 %atomic, label %no, label %blocks
+  %was_declared = call i1 @bit(i32 %who, i32 16384)
+  %is_declared = call i1 @bit(i32 %what, i32 $W_DECLARED)
+  %declared = or i1 %was_declared, %is_declared
+  %meant = or i1 %atomic, %declared
+  br i1 %meant, label %no, label %blocks
 blocks:
   %its = call i32 @g32(ptr %record, i64 4)
   %block = call i64 @g64(ptr %s, i64 $BLOCK)
@@ -730,7 +763,7 @@ foreign:
   %loose = xor i1 %told, true
   ret i1 %loose
 same:
-  %other = and i32 %who, 32767
+  %other = and i32 %who, 16383
   %itself = icmp eq i32 %other, %thread
   %barrier = call i32 @g32(ptr %s, i64 $BARRIER)
   %old = icmp ult i32 %then, %barrier
@@ -770,7 +803,7 @@ begin:
   %mine = call ptr @value_at(ptr %s, ptr %values, i32 %lane, i64 %from, i32 %what)
   %width = call i32 @g32(ptr %s, i64 $WIDTH)
   %who = call i32 @g16(ptr %record, i64 8)
-  %thread = and i32 %who, 32767
+  %thread = and i32 %who, 16383
   %first = mul i32 %warp, %width
   %its_lane = sub i32 %thread, %first
   %its_site = call i32 @g16(ptr %record, i64 10)
@@ -835,9 +868,12 @@ define internal void @put(ptr %s, ptr %record, i32 %thread, i32 %site, i32 %what
   %tick = call i32 @g32(ptr %s, i64 $TICK)
   %block = call i64 @g64(ptr %s, i64 $BLOCK)
   %mine = trunc i64 %block to i32
-  %strong = call i1 @bit(i32 %what, i32 $W_STRONG)
+  %strong = call i1 @bit(i32 %what, i32 $W_ATOMIC)
   %flag = select i1 %strong, i32 32768, i32 0
-  %who = or i32 %thread, %flag
+  %declared = call i1 @bit(i32 %what, i32 $W_DECLARED)
+  %second = select i1 %declared, i32 16384, i32 0
+  %flags = or i32 %flag, %second
+  %who = or i32 %thread, %flags
   %up = shl i32 %site, 16
   %word = or i32 %who, %up
   call void @p32(ptr %record, i64 0, i32 %tick)
@@ -869,7 +905,7 @@ define internal void @reader(ptr %s, ptr %cell, i1 %shared, i32 %warp, i32 %thre
   %its = call i32 @g32(ptr %one, i64 4)
   %here = icmp eq i32 %its, %mine
   %who = call i32 @g16(ptr %one, i64 8)
-  %other = and i32 %who, 32767
+  %other = and i32 %who, 16383
   %equal = icmp eq i32 %other, %thread
   %same = and i1 %here, %equal
   %old = call i1 @stale(ptr %s, ptr %one, i1 %shared)
@@ -992,7 +1028,7 @@ two:
 racing:
   %record = phi ptr [ %c, %maybe ], [ %c, %compare ], [ %c1, %one ], [ %c2, %two ]
   %who = call i32 @g16(ptr %record, i64 8)
-  %other = and i32 %who, 32767
+  %other = and i32 %who, 16383
   %its_site = call i32 @g16(ptr %record, i64 10)
   %its = call i32 @g32(ptr %record, i64 4)
   %its_block = zext i32 %its to i64
@@ -1044,6 +1080,7 @@ def checks_ir() -> str:
         "MISALIGNED": MISALIGNED, "RACING": RACING, "UNWRITTEN": UNWRITTEN, "BARRIERS": BARRIERS,
         "BYPASSED": BYPASSED, "NOT_NAMED": NOT_NAMED, "INACTIVE": INACTIVE, "GLOBAL": 1,
         "SHARED": 2, "LOCALS": 3, "PARAMETER": 4, "CONST": 5,
+        "STUCK": STUCK, "MOST_WAITS": MOST_WAITS, "W_ATOMIC": WHAT["STRONG"] | WHAT["LOOKS"],
         **{f"W_{name}": value for name, value in WHAT.items()},
     }  # fmt: skip
     return Template(_ACCESSORS + _EVENTS + _SYNC + _ACCESS + _CELLS).substitute(numbers)

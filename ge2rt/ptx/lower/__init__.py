@@ -73,12 +73,12 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         Emitter(width, features=options.features), flow, Kinds.empty(), geometry, place,
         function.registers,
     )  # fmt: skip
-    if stay or needs_crew(flow, geometry):
-        if options.checks:
-            raise UnsupportedError(
-                "checks of kernels whose warps wait for each other are not there on the cpu device",
-                next_step="unset GE2RT_CHECK",
-            )
+    if stay and options.checks:
+        raise UnsupportedError(
+            "checks of recursion and of calls through pointers are not there on the cpu device",
+            next_step="unset GE2RT_CHECK",
+        )
+    if stay or (needs_crew(flow, geometry) and not options.checks):
         code, plan, body, arena = crew_of(start, symbol, others, callees(module, stay))
     else:
         code, plan, body, arena = _phases(module, start, symbol, options)
@@ -101,6 +101,7 @@ def _phases(
     plan = regions.plan(flow, kinds, place, code.geometry.partial)
     if options.checks:
         code.watch = Watch(options.checks, module.files)
+        code.watch.look_at(flow)
         code.watch.parts = deciding(flow, regions.block_wide(flow, kinds, place).parting)
     if len(plan.regions) > 1 and code.watch is None:
         code.steps = block_steps(flow, kinds, code.geometry)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ge2rt.ptx.ast import Instr
+from ge2rt.ptx.ast import Address, Imm, Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import BITS, Emitter, Value
 from ge2rt.ptx.lower import graph
 from ge2rt.ptx.lower.address import Where, full_lanes
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.regions import between
+from ge2rt.ptx.lower.shape import flatten, read_names, written_names
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.native import CHECK_CALLS, CHECKS_AT, LAUNCH_BYTES, WHAT, Checked, Site
 from ge2rt.ptx.rules.operands import cast
@@ -76,6 +77,8 @@ class Watch:
         self.checks = checks
         self.parts: tuple[Part, ...] = ()
         self._files = files
+        self._looks: frozenset[int] = frozenset()  # lines of reads before atomics
+        self._copies: frozenset[int] = frozenset()  # lines of reads whose values are not used
         self._sites: dict[Site, int] = {}
         self._granule = 8
 
@@ -85,6 +88,25 @@ class Watch:
             tuple(sorted(self.checks)), tuple(self._sites), width, self._granule, lane_bytes,
             len(self.parts),
         )  # fmt: skip
+
+    def look_at(self, flow: Flow) -> None:
+        """Find plain reads that an atomic of the same place follows, and reads that only copy."""
+        places = _Places(flow)
+        last: dict[tuple[str, int], int] = {}
+        instrs = [i for node in flow.nodes for i in node.instrs]
+        for at, instr in enumerate(instrs):
+            if instr.op in ("atom", "red"):
+                last[places.find(instr.operands[int(instr.op == "atom")])] = at
+        self._looks = frozenset(
+            instr.line
+            for at, instr in enumerate(instrs)
+            if instr.op == "ld" and last.get(places.find(instr.operands[1]), -1) > at
+        )
+        used = {name for i in instrs for name in read_names(i) if name not in _copied(i)}
+        used |= {name for n in flow.nodes if n.control for name in read_names(n.control)}
+        self._copies = frozenset(
+            i.line for i in instrs if i.op == "ld" and used.isdisjoint(written_names(i))
+        )
 
     def _site(self, instr: Instr) -> Value:
         index, line = instr.loc or (0, 0)
@@ -130,9 +152,13 @@ class Watch:
             return
         e, size = scope.e, BITS[type] // 8
         if any(instr.has(m) for m in _STRONG):
-            how |= WHAT["STRONG"]
+            how |= WHAT["STRONG"] | (WHAT["DECLARED"] if instr.op in ("ld", "st") else 0)
         if any(instr.has(m) for m in _RELEASES):
             how |= WHAT["ORDERS"]
+        if how == READ and instr.line in self._looks:
+            how |= WHAT["LOOKS"]
+        if how == READ and instr.line in self._copies:
+            how |= WHAT["COPIES"]
         if space != "local":
             self._granule = min(self._granule, size)
         what = size * count | size << 8 | _SPACES.get(space, 0) << WHAT["SPACE"] | how
@@ -172,6 +198,10 @@ class Watch:
         number = Value("i32", str(part.number))
         self._ask(scope, "part", to, past, number, self._site(barrier))
 
+    def wait(self, scope: Scope) -> None:
+        """A pass of a loop that waits for other threads."""
+        self._ask(scope, "wait")
+
     def leave(self, scope: Scope, mask: Value) -> None:
         """Lanes end."""
         if "sync" in self.checks:
@@ -204,6 +234,50 @@ class Watch:
         bad, good = e.compare("icmp ne", answer, Value("i32", "0")), e.name("good")
         e.line(f"br {bad}, label %leave, label %{good}")
         e.label(good)
+
+
+class _Places:
+    """Addresses as a register or variable and an offset, followed through additions."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._steps: dict[str, tuple[Operand, int] | None] = {}
+        for node in flow.nodes:
+            for instr in node.instrs:
+                for name in written_names(instr):
+                    self._steps[name] = None if name in self._steps else _step(instr)
+
+    def find(self, operand: Operand | None) -> tuple[str, int]:
+        """The place; ("", 0) for what is no address."""
+        if not isinstance(operand, Address) or operand.base is None:
+            return "", 0
+        base: Operand = operand.base
+        offset = operand.offset
+        while isinstance(base, Reg) and (step := self._steps.get(base.name)) is not None:
+            base, offset = step[0], offset + step[1]
+        name = base.name if isinstance(base, (Reg, Symbol)) else ""
+        return name, offset + (base.offset if isinstance(base, Symbol) else 0)
+
+
+def _copied(instr: Instr) -> tuple[str, ...]:
+    """Registers that an instruction only stores to local memory."""
+    if instr.op != "st" or not instr.has("local"):
+        return ()
+    address = instr.operands[0]
+    base = address.base if isinstance(address, Address) else None
+    data = [o.name for o in flatten(instr.operands[1]) if isinstance(o, Reg) and o != base]
+    return tuple(name for name in data if instr.guard is None or name != instr.guard.reg.name)
+
+
+def _step(instr: Instr) -> tuple[Operand, int] | None:
+    """What an instruction adds to what, if it only moves an address."""
+    if instr.guard is not None or len(instr.operands) < 2:
+        return None
+    if instr.op in ("mov", "cvta"):
+        return instr.operands[1], 0
+    added = instr.operands[2] if len(instr.operands) > 2 else None
+    if instr.op == "add" and isinstance(added, Imm) and added.kind == "int":
+        return instr.operands[1], added.value
+    return None
 
 
 def _word(scope: Scope, active: Value | None) -> Value:

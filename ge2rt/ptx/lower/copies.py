@@ -337,13 +337,19 @@ def _unguarded(instr: Instr) -> Instr:
 def _check_barrier(instr: Instr, threads: int) -> None:
     """Only barriers that the whole block takes part in."""
     if instr.has("arrive"):
-        raise UnsupportedError(f"{instr.form} is not there on cpu", where=f"ptx:{instr.line}")
+        raise _of_a_part(instr)
     operands = instr.operands[1:] if instr.has("red") else instr.operands
     counts = [o for o in operands[1:2] if not (instr.has("red") and len(operands) == 2)]
     if not counts:
         return
     only = counts[0]
     if not isinstance(only, Imm) or -(-only.value // 32) * 32 < threads:
-        raise UnsupportedError(
-            f"{instr.form} of a part of the block is not there on cpu", where=f"ptx:{instr.line}"
-        )
+        raise _of_a_part(instr)
+
+
+def _of_a_part(instr: Instr) -> UnsupportedError:
+    """Kernels with such barriers run as crews, except under checks."""
+    return UnsupportedError(
+        f"checks of {instr.form} for a part of the block are not there on the cpu device",
+        where=f"ptx:{instr.line}", next_step="unset GE2RT_CHECK",
+    )  # fmt: skip

@@ -124,6 +124,8 @@ class Walker:
 
     def _wait(self) -> None:
         """Once a pass of a loop that waits for other threads."""
+        if self.code.watch is not None:
+            self.code.watch.wait(Scope(self.code, self.here))
         self.e.line('call void asm sideeffect "", "~{memory}"()')
 
     def _fast_label(self, target: int) -> str:

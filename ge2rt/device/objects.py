@@ -95,7 +95,9 @@ class _Llvm:
         self.binding = llvm
         self.version = str(llvmlite.__version__)
         self.native = HostTarget(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
-        self.jit = llvm.create_lljit_compiler(self.machine(self.native))
+        # JITLink lays the sections of an object side by side. The older linker takes them from
+        # wherever there is room, and ends the process when they are more than 2 GB apart.
+        self.jit = llvm.create_lljit_compiler(self.machine(self.native), use_jit_link=True)
         self.names = itertools.count()
 
     def machine(self, target: HostTarget) -> Any:

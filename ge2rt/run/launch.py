@@ -18,6 +18,7 @@ from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
+from ge2rt.run import modules
 from ge2rt.run.arguments import names_of, tunables_of
 from ge2rt.run.plan import Plan
 from ge2rt.run.report import answer
@@ -173,6 +174,7 @@ def clear() -> None:
         _native.clear()  # first: it holds addresses of what the others keep alive
         _recent.clear()
         _plans.clear()
+    modules.clear()
 
 
 def _forget_former_calls(event: str, details: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from ge2rt.build.records import Binary, Problem, Source
 from ge2rt.device.api import Device, Function, Launcher, LaunchShape, Module
 from ge2rt.run.checks import as_pointers, check_pointers, place
 from ge2rt.run.fastpath import Run, Target, compile_fast
+from ge2rt.run.modules import load_module
 from ge2rt.run.report import answer
 from ge2rt.run.select import Choice
 from ge2rt.run.specialize import is_static
@@ -115,7 +116,7 @@ class Plan:
             tunables=self._tunables,
         )  # fmt: skip
         built = build(problem, self.device.props.binary_kind)
-        module = self.device.load(built.data, built.kind, built.key.digest, built.line_map)
+        module = load_module(self.device, built)
         function = _entry(module, built.entry)
         shape = LaunchShape(problem.grid, problem.block, problem.shared)
         launcher = function.launcher(shape)

@@ -34,7 +34,6 @@ from ge2rt.ptx.native import (
     ABORT_STACK,
     ABORT_TRAP,
     ARENA_ALIGN,
-    PRINTS,
     NativeKernel,
 )
 
@@ -85,7 +84,7 @@ class CpuLauncher(CodeUser):
             estimate=self._memory.address + CONTEXT["ESTIMATE"],
             limit=int(_HOLD_LOCK_US * self._pool.ticks_per_us),
         )  # fmt: skip
-        if code.kernel.log_bytes >= PRINTS:  # what it printed must appear when the launch is over
+        if code.kernel.alone:
             self.native = None
         self._run: Callable[[bytes], int] = partial(self._pool.launch, self._memory.address)
         self._one_at_a_time = threading.Lock()

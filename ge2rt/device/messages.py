@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ge2rt.device.api import Dim3
-from ge2rt.ptx.native import LOG_HEAD, LOG_RECORD, LogKind
+from ge2rt.ptx.native import LOG_HEAD, LOG_RECORD, LOG_WORKSPACE, LogKind
 
 _ROOM, _USED, _DROPPED = 8, 16, 24
 _SPEC = re.compile(
@@ -70,7 +70,8 @@ class Log:
             at += nbytes
 
     def finish(self, kernel: str) -> list[str]:
-        """Print what was printed; the texts of failed asserts and traps."""
+        """Print what was printed; the texts of failed asserts and traps. Resets the workspace."""
+        self._memory[LOG_WORKSPACE:LOG_HEAD] = bytes(LOG_HEAD - LOG_WORKSPACE)
         records, dropped = self.take()
         text = b"".join(_printed(r.payload) for r in records if r.kind == LogKind.PRINTF)
         if text:

@@ -222,7 +222,7 @@ def _needs(item: dict[str, Any]) -> KernelNeeds:
     return KernelNeeds(**{**item, "exact_threads": tuple(item["exact_threads"])})
 
 
-_KERNEL_FIELDS = ("entry", "symbol", "param_bytes", "shared_bytes", "arena_bytes", "log_bytes")
+_KERNEL_FIELDS = ("entry", "symbol", "param_bytes", "shared_bytes", "arena_bytes", "log_bytes", "alone")
 
 
 def _kernel_to(kernel: NativeKernel) -> dict[str, Any]:

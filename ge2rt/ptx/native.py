@@ -34,7 +34,7 @@ ABORT_BARRIER = 5  # lanes of one warp wait at different barriers
 ABORT_STACK = 7  # functions call each other too deeply (6 is the device's: no memory)
 
 LOG_HEAD = 64  # bytes before the first record; see ptx/lower/messages.py
-PRINTS = 1 << 20  # a kernel with that much room for records, or more, prints
+LOG_WORKSPACE = 32  # in the log's head: 32 bytes, zero at first, for barriers over the grid
 LOG_RECORD = 32  # bytes of a record before what its kind tells
 
 
@@ -134,6 +134,7 @@ class NativeKernel:
     shared_bytes: int  # static shared memory
     arena_bytes: int  # static shared (rounded up) + frames + local, without dynamic shared
     log_bytes: int = 0  # room for records in ``Launch.log``; 0: the kernel leaves none
+    alone: bool = False  # launches of one launcher must not overlap: it prints, or meets grid-wide
     externs: tuple[str, ...] = ()  # host functions the object calls (libm and the like)
     notes: tuple[str, ...] = ()  # what lane analysis and region building decided, for people
     lines: dict[int, int] = field(default_factory=dict)

@@ -6,11 +6,6 @@ import pytest
 from cpu.native_run import load, ptx_of
 from oracle.programs import CudaProgram, copies, programs
 
-from ge2rt.base.errors import UnsupportedError
-
-_GAPS = {"wmma"}
-
-
 def _run(program: CudaProgram, lanes: int) -> None:
     ptx = ptx_of(program.source, *program.options, arch=program.arch)
     kernel = load(ptx, program.entry, program.block, lanes)
@@ -22,8 +17,4 @@ def _run(program: CudaProgram, lanes: int) -> None:
 
 @pytest.mark.parametrize("program", programs(), ids=lambda p: p.name)
 def test_program(program: CudaProgram) -> None:
-    if program.name in _GAPS:
-        with pytest.raises(UnsupportedError):
-            _run(program, 32)
-    else:
-        _run(program, 32)
+    _run(program, 32)

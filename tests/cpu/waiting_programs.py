@@ -294,6 +294,92 @@ def spinning_before_a_barrier() -> bool:
     return bool((out == np.where(t < 77, 76 - t + 7, 0)).all())
 
 
+_GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
+
+
+@program
+def cooperative_grid() -> bool:
+    """Cooperative groups' grid.sync(), several times and in several launches."""
+    source = _GROUPS + """extern "C" __global__ void k(int *a, int *b) {
+        auto g = cg::this_grid(); int i = g.thread_rank(), n = g.size();
+        for (int r = 0; r < 3; ++r) {
+            a[i] = b[n - 1 - i] + 1; g.sync(); b[i] = a[(i + 1) % n] * 2; g.sync(); } }"""
+    n = 45 * 96
+    a, b = zeros(n), np.arange(n, dtype=np.int32) % 7
+    x, y = a.copy(), b.copy()
+    for _ in range(2):
+        launch(source, 45, 96, (a, b))
+        for _ in range(3):
+            x = y[::-1] + 1
+            y = np.roll(x, -1) * 2
+    return bool((a == x).all() and (b == y).all())
+
+
+@program
+def barrier_objects() -> bool:
+    """Arrival and wait apart, on a barrier in shared memory (mbarrier)."""
+    source = """
+    __device__ unsigned at(void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+    extern "C" __global__ void k(const int *x, int *y, int rounds) {
+        __shared__ unsigned long long bar; __shared__ int s[2][96]; int t = threadIdx.x;
+        if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at(&bar)), "r"(96));
+        __syncthreads();
+        int sum = 0;
+        for (int r = 0; r < rounds; ++r) {
+            s[r & 1][t] = x[t] + r;
+            unsigned long long state;
+            asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(state) : "r"(at(&bar))
+                         : "memory");
+            unsigned done;
+            do { asm volatile("{ .reg .pred p; mbarrier.test_wait.shared.b64 p, [%1], %2;"
+                              " selp.u32 %0, 1, 0, p; }"
+                              : "=r"(done) : "r"(at(&bar)), "l"(state) : "memory"); } while (!done);
+            sum += s[r & 1][95 - t]; }
+        y[t] = sum; }"""
+    x, y = np.arange(96, dtype=np.int32), zeros(96)
+    launch(source, 3, 96, (x, y, 6))
+    return bool((y == 6 * x[::-1] + 15).all())
+
+
+@program
+def producer_with_barrier_objects() -> bool:
+    """One warp fills a ring of buffers, the others empty it; waits by parity, bytes expected."""
+    source = """
+    __device__ unsigned at(void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+    __device__ void wait(unsigned long long *b, int parity) {
+        unsigned done;
+        do { asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;"
+                          " selp.u32 %0, 1, 0, p; }"
+                          : "=r"(done) : "r"(at(b)), "r"(parity) : "memory"); } while (!done); }
+    __device__ void arrive(unsigned long long *b) { unsigned long long s;
+        asm volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(s) : "r"(at(b)) : "memory"); }
+    extern "C" __global__ void k(const int *x, int *y, int n) {
+        __shared__ unsigned long long full[2], empty[2]; __shared__ int box[2][32];
+        int t = threadIdx.x;
+        if (t < 2) {
+            asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(at(full + t)));
+            asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at(empty + t))); }
+        __syncthreads();
+        if (t < 32) {
+            for (int i = 0; i < n; ++i) {
+                wait(empty + i % 2, (i / 2 + 1) & 1);
+                unsigned a = at(&box[i % 2][t]);
+                asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(a),
+                             "l"(x + i * 32 + t) : "memory");
+                asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
+                             :: "r"(at(full + i % 2)) : "memory"); }
+        } else {
+            for (int i = 0; i < n; ++i) {
+                wait(full + i % 2, i / 2 & 1);
+                int v = box[i % 2][31 - t % 32];
+                arrive(empty + i % 2);
+                if (t < 64) y[i * 32 + t % 32] = v; else y[(n + i) * 32 + t % 32] = v * 2; } } }"""
+    x, y = np.arange(320, dtype=np.int32), zeros(640)
+    launch(source, 2, 96, (x, y, 10))
+    turned = x.reshape(10, 32)[:, ::-1].ravel()
+    return bool((y == np.concatenate([turned, 2 * turned])).all())
+
+
 def main() -> None:
     """Run them all, or those named."""
     for name in sys.argv[1:] or list(PROGRAMS):

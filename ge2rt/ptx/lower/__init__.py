@@ -86,7 +86,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
-        place.shared_bytes, arena, log_bytes=code.log_bytes,
+        place.shared_bytes, arena, log_bytes=code.log_bytes, alone=code.alone,
         notes=_notes(code.kinds, plan, code),
         checked=code.watch.result(width, place.local_bytes) if code.watch is not None else None,
     )  # fmt: skip

@@ -8,11 +8,12 @@ from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
-from ge2rt.ptx.lower import functions, messages, tiles
+from ge2rt.ptx.lower import fragments, functions, messages, tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
 from ge2rt.ptx.lower.geometry import PTX_WARP
 from ge2rt.ptx.lower.groups import groups
 from ge2rt.ptx.lower.kinds import result_lanes
+from ge2rt.ptx.lower.mbarriers import lower_mbarrier
 from ge2rt.ptx.lower.memory import MEMORY_TYPES, forget, lower_load, lower_store, space_of
 from ge2rt.ptx.lower.shape import CARRY, destinations, shape_of
 from ge2rt.ptx.lower.values import Scope
@@ -120,6 +121,11 @@ def _stmatrix(scope: Scope, instr: Instr) -> list[Value]:
     return []
 
 
+def _wmma(scope: Scope, instr: Instr) -> list[Value]:
+    moved = fragments.wmma(scope, instr)
+    return _warp(scope, instr) if moved is None else moved
+
+
 def _warp_barrier(scope: Scope, instr: Instr) -> list[Value]:
     """``bar.warp.sync``: the lanes of a native warp walk together anyway."""
     geometry = scope.code.geometry
@@ -219,5 +225,5 @@ _HANDLERS: dict[str, Handler] = {
     "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep,
     "trap": messages.fail_trap, "call": _call, "nanosleep": _nanosleep,
     "griddepcontrol": _nothing, "pmevent": _nothing,
-    "brkpt": _nothing, "bar": _warp_barrier, "barrier": _warp_barrier,
+    "mbarrier": lower_mbarrier, "wmma": _wmma, "brkpt": _nothing, "bar": _warp_barrier, "barrier": _warp_barrier,
 }  # fmt: skip

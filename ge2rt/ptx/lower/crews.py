@@ -54,6 +54,7 @@ def crew_of(
         texts.append(called[-1].write())
         code.e.declarations.update(below.e.declarations)
         code.log_bytes = max(code.log_bytes, below.log_bytes)
+        code.alone = code.alone or below.alone
     scheduler, arena = crew_text(strand, symbol, called)
     return code, plan, "\n".join([*texts, scheduler]), arena
 

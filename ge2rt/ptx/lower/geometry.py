@@ -14,6 +14,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Special
 from ge2rt.ptx.emit import Emitter, Value
 from ge2rt.ptx.lanes import UNIFORM, Lanes, constant, counted
+from ge2rt.ptx.native import LOG_WORKSPACE
 
 PTX_WARP = 32
 _AXES = {"x": 0, "y": 1, "z": 2}
@@ -207,6 +208,29 @@ def _clock(type: str) -> _Row:
     return _Row(lambda g, a: UNIFORM, value)
 
 
+def _clock_high() -> _Row:
+    def value(g: Geometry, e: Emitter, axis: str, here: Here) -> Value:
+        ticks = e.call_named("llvm.readcyclecounter", [], "i64")
+        return e.convert("trunc", e.binary("lshr", ticks, Value("i64", "32")), "i32")
+
+    return _Row(lambda g, a: UNIFORM, value)
+
+
+def _grid_workspace(high: bool) -> _Row:
+    """Half of the address of the words that cooperative groups meet over the grid with."""
+
+    def value(g: Geometry, e: Emitter, axis: str, here: Here) -> Value:
+        log = e.raw("ptrtoint ptr %log to i64", "i64")
+        there = e.compare("icmp ne", log, Value("i64", "0"))
+        at = e.binary("add", log, Value("i64", str(LOG_WORKSPACE)))
+        at = e.select(there, at, Value("i64", "0"))
+        if high:
+            at = e.binary("lshr", at, Value("i64", "32"))
+        return e.convert("trunc", at, "i32")
+
+    return _Row(lambda g, a: UNIFORM, value)
+
+
 _COUNT = Lanes((), 0, 0, 0, (1 << 31) - 1)
 
 _ROWS: dict[str, _Row] = {
@@ -225,8 +249,10 @@ _ROWS: dict[str, _Row] = {
     "smid": _fixed(0), "nsmid": _fixed(1), "gridid": _fixed(0), "clusterid": _fixed(0),
     "is_explicit_cluster": _fixed(0), "cluster_ctaid": _fixed(0), "cluster_ctarank": _fixed(0),
     "cluster_nctaid": _fixed(1), "cluster_nctarank": _fixed(1),
-    "clock": _clock("i32"), "clock_hi": _fixed(0), "clock64": _clock("i64"),
+    "clock": _clock("i32"), "clock_hi": _clock_high(), "clock64": _clock("i64"),
     "globaltimer": _clock("i64"), "globaltimer_lo": _clock("i32"),
+    "globaltimer_hi": _clock_high(), "envreg1": _grid_workspace(True),
+    "envreg2": _grid_workspace(False),
     "dynamic_smem_size": _Row(lambda g, a: UNIFORM, lambda g, e, a, h: h.dynamic_shared),
     "total_smem_size": _Row(
         lambda g, a: UNIFORM,

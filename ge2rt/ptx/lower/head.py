@@ -7,7 +7,8 @@ from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.native import ARENA_ALIGN
 
 _FIELDS = (
-    ("params", 0, "ptr"), ("globals", 8, "ptr"), ("abort", 16, "ptr"), ("grid.x", 32, "i32"),
+    ("params", 0, "ptr"), ("globals", 8, "ptr"), ("abort", 16, "ptr"), ("log", 24, "ptr"),
+    ("grid.x", 32, "i32"),
     ("grid.y", 36, "i32"), ("grid.z", 40, "i32"), ("dynamic", 44, "i32"),
 )  # fmt: skip
 

@@ -32,6 +32,7 @@ _WARP = frozenset(
         "movmatrix",
         "ldmatrix",
         "atom",
+        "mbarrier",
     ]
 )
 _ADDRESS_STEPS = frozenset(["add", "sub", "mov", "cvta", "mad", "shl", "mul"])
@@ -154,7 +155,10 @@ class Analysis:
         if node.kind == "branch":
             assert node.control.guard is not None
             return self._guard(node.control.guard) is None
-        lanes = self.operand(node.control.operands[0])
+        index = node.control.operands[0]
+        if isinstance(index, Reg) and index.name not in self._lanes:
+            return False  # read but never written
+        lanes = self.operand(index)
         return lanes is None or not lanes.uniform
 
     def operand(self, operand: Operand) -> Lanes | None:

@@ -4,6 +4,7 @@ Layout of the log (``Launch.log``)::
 
      0 ptr  the host's look at signals: void attend(Launch *, char *arena), or null
      8 i64  bytes for records      16 i64  bytes used      24 i64  records that found no room
+    32 ...  the grid's workspace, zero at first
     64 ...  records: i64 bytes, i64 block, i32 thread, i32 kind, 8 unused, then by kind
             printf: ptr format, 8 bytes an argument as the caller packed them
             assert: ptr expression, ptr file, ptr function, i64 line
@@ -113,6 +114,7 @@ leave:
 def print_text(scope: Scope, instr: Instr) -> list[Value]:
     """``vprintf(format, arguments)``."""
     scope.code.log_bytes = max(scope.code.log_bytes, PRINT_BYTES)
+    scope.code.alone = True
     values = [_argument(scope, instr, k, "i64") for k in range(2)]
     scope.e.declarations["ge2rt_record"] = _RECORD
     scope.e.declarations["ge2rt_print"] = _PRINT

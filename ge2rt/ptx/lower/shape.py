@@ -56,6 +56,10 @@ def has_result(instr: Instr) -> bool:
     """Whether the first operand is a destination."""
     if instr.op in BARRIER:
         return instr.has("red")
+    if instr.op == "mbarrier":
+        return not isinstance(instr.operands[0], Address)
+    if instr.op == "wmma":
+        return not instr.has("store")
     return instr.op not in NO_RESULT and bool(instr.operands)
 
 

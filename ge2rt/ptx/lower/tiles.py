@@ -8,17 +8,23 @@ from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lower.address import Where, full_lanes, moved, where
 from ge2rt.ptx.lower.checks import READ, WRITE
 from ge2rt.ptx.lower.loads import load
+from ge2rt.ptx.lower.mbarriers import arrive
 from ge2rt.ptx.lower.shape import flatten
 from ge2rt.ptx.lower.stores import store
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import cast
 
+_ONE_ARRIVAL = {"count": Imm(1), "bytes": Imm(0), "drop": Imm(0)}
 _ROW = 16  # bytes of a row of an 8x8 matrix of 16-bit elements
 
 
 def copy_async(scope: Scope, instr: Instr) -> None:
     """``cp.async``: copied at once, so that groups and waits have nothing left to do."""
-    if "bulk" in instr.mods or "mbarrier" in instr.mods or "reduce" in instr.mods:
+    if instr.has("mbarrier"):
+        if instr.has("noinc"):  # else the arrival that is counted is also expected: nothing changes
+            arrive(scope, instr, instr.operands[0], _ONE_ARRIVAL)
+        return
+    if "bulk" in instr.mods or "reduce" in instr.mods:
         raise UnsupportedError(f"{instr.form} is not there on cpu", where=f"ptx:{instr.line}")
     if instr.has("commit_group") or instr.has("wait_group") or instr.has("wait_all"):
         return

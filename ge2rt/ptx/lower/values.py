@@ -64,6 +64,7 @@ class Code:
     counts: dict[str, int] = field(default_factory=dict)  # for notes: forms of memory access
     callees: tuple[Callee, ...] = ()  # functions that can be called
     is_callee: bool = False  # such a function itself: its local memory lies on the stack
+    alone: bool = False  # launches must not overlap
     log_bytes: int = 0  # of the launch's log, for what the kernel prints
     watch: Watch | None = None  # of an instrumented kernel
 
@@ -138,6 +139,7 @@ class Scope:
         if isinstance(operand, Imm) and operand.kind == "int":
             return constant(operand.value)
         if isinstance(operand, Special):
+            self.code.alone = self.code.alone or operand.name.startswith("envreg")
             return self.code.geometry.lanes_of(operand)
         if isinstance(operand, Symbol):
             return self.code.places.lanes_of(operand)
@@ -163,6 +165,7 @@ class Scope:
         if isinstance(operand, Imm):
             return immediate(operand)
         if isinstance(operand, Special):
+            self.code.alone = self.code.alone or operand.name.startswith("envreg")
             return self.code.geometry.value_of(self.e, operand, self.here)
         if isinstance(operand, Symbol):
             return self.symbol(operand)

@@ -46,8 +46,9 @@ class Program:
 
     ``build`` gives the data by name: arrays (buffers on the device), NumPy scalars, bytes (structs
     by value), pointer tables. ``expected`` gets the data before the launches and returns
-    {name: content after}; a buffer that it does not name must stay as it was, unless ``scratch`` names it. Where the
-    result is not unique, ``verify(before, after)`` judges the buffers in ``judged`` itself.
+    {name: content after}; a buffer that it does not name must stay as it was, unless ``scratch``
+    names it. Where the result is not unique, ``verify(before, after)`` judges the buffers in
+    ``judged`` itself.
     """
 
     name: str

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from ge2rt.base.errors import CompileError
-from ge2rt.ptx.ast import Address, Function, Instr, Reg
+from ge2rt.ptx.ast import Address, Function, Instr, Not, Reg, Vector
 
 # opcode -> numbers of the operands that must be addresses
 _ADDRESSES: dict[str, tuple[int, ...]] = {
     "ld": (1,), "ldu": (1,), "st": (0,), "atom": (1,), "red": (0,), "ldmatrix": (1,),
     "stmatrix": (0,), "prefetch": (0,), "prefetchu": (0,),
 }  # fmt: skip
+# opcode -> number of the operand that must be a predicate
+_PREDICATES = {"setp": 0, "selp": -1, "vote": 1}
+_PIECES = (8, 16, 32, 64)
 
 
 def check_operands(function: Function, instr: Instr) -> None:
@@ -24,9 +27,30 @@ def check_operands(function: Function, instr: Instr) -> None:
     for number in numbers:
         if number < len(instr.operands) and not isinstance(instr.operands[number], Address):
             raise _wrong(instr, f"operand {number + 1}", "an address in brackets")
-    target = instr.operands[0] if instr.op == "setp" else None
-    if isinstance(target, Reg) and function.registers.get(target.name) != "pred":
-        raise _wrong(instr, f"the result {target.name}", "a .pred register")
+    _check_predicate(function, instr)
+    if instr.op == "mov":
+        _check_pieces(instr)
+
+
+def _check_predicate(function: Function, instr: Instr) -> None:
+    reduces = instr.op in ("bar", "barrier") and instr.has("red")
+    number = -1 if reduces else _PREDICATES.get(instr.op)
+    if number is None or not instr.operands:
+        return
+    operand = instr.operands[number]
+    operand = operand.operand if isinstance(operand, Not) else operand
+    if isinstance(operand, Reg) and function.registers.get(operand.name) != "pred":
+        raise _wrong(instr, f"operand {operand.name}", "a .pred register")
+
+
+def _check_pieces(instr: Instr) -> None:
+    """A vector in a ``mov`` splits its type into registers."""
+    bits = instr.types[-1].lstrip("bufs") if instr.types else ""
+    for operand in instr.operands:
+        if isinstance(operand, Vector):
+            size = int(bits) if bits.isdigit() else 0
+            if size % len(operand.items) or size // len(operand.items) not in _PIECES:
+                raise _wrong(instr, "the vector", "a type that the registers share out evenly")
 
 
 def _wrong(instr: Instr, what: str, expected: str) -> CompileError:

@@ -12,7 +12,7 @@ import pytest
 from cpu.native_run import load, ptx_of
 from cpu.random_cuda import Maker, differences
 
-from ge2rt.base.errors import Ge2rtError, UnsupportedError
+from ge2rt.base.errors import Ge2rtError
 from ge2rt.ptx.isa import check_module
 from ge2rt.ptx.lower import lower_to_ir
 from ge2rt.ptx.native import ABORT_ASSERT, ABORT_TRAP, LowerOptions
@@ -382,11 +382,15 @@ def test_the_end_of_a_launch_by_trap_and_assert() -> None:
     assert got[40:].tolist() == [0] * 24
 
 
-def test_recursion_is_refused_by_name() -> None:
-    source = """static __device__ __noinline__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }
-      extern "C" __global__ void k(int* x) { x[threadIdx.x] = f(threadIdx.x); }"""
-    with pytest.raises(UnsupportedError, match="recursion"):
-        load(ptx_of(source), "k", (32,))
+@pytest.mark.parametrize("block", [5, 33])
+def test_recursion_that_differs_by_lane(block: int) -> None:
+    got = launched("x[threadIdx.x] = f(threadIdx.x % 11);", {"x": np.zeros(block, "i4")}, (block,),
+                   before="""static __device__ __noinline__ int f(int n) {
+                     return n < 2 ? n : f(n - 1) + f(n - 2); }""")["x"]  # fmt: skip
+    fibonacci = [0, 1]
+    while len(fibonacci) < 11:
+        fibonacci.append(sum(fibonacci[-2:]))
+    assert got.tolist() == [fibonacci[t % 11] for t in range(block)]
 
 
 def nest(depth: int, width: int) -> str:

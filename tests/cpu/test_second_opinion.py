@@ -23,8 +23,6 @@ from ge2rt.run.cases import Case, cases_for
 KERNELS = {kernel.name: kernel for kernel in shipped()}
 ARCHES = ("compute_75", "compute_80", "compute_90")
 LARGEST = 3000  # elements of a buffer: the interpreter is slow
-# What tests/cpu/test_lower_programs.py sees refused by name.
-GAPS = {"recursion", "recursion_with_arrays", "function_pointers", "wmma"}
 WIDTHS = (32, 16, 1)
 
 
@@ -90,9 +88,7 @@ def test_kernels(name: str, full: bool) -> None:
             assert on_the_oracle(ptx, entry, arrays, problem) == [], f"{case} for {arch}: oracle"
 
 
-@pytest.mark.parametrize(
-    "program", [p for p in programs() if p.name not in GAPS], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("program", programs(), ids=lambda p: p.name)
 def test_programs(program: CudaProgram, full: bool) -> None:
     """Each width, each architecture that has the program's instructions."""
     least = int(program.arch.removeprefix("compute_"))

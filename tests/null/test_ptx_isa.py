@@ -139,7 +139,14 @@ def test_target_names(target: str, parts: tuple[int, str]) -> None:
         ("ld.global.u32 %r1, %rd1;", "operand 2"),
         ("st.global.u32 %rd1, %r1;", "operand 1"),
         ("atom.global.add.u32 %r1, %rd1, 3;", "operand 2"),
-        ("setp.eq.u32 %r1, %r2, 0;", "the result %r1"),
+        ("setp.eq.u32 %r1, %r2, 0;", "operand %r1"),
+        ("selp.b32 %r1, %r2, %r3, %r3;", "operand %r3"),
+        ("bar.red.popc.u32 %r1, 0, !%r2;", "operand %r2"),
+        ("vote.sync.ballot.b32 %r1, %r2, -1;", "operand %r2"),
+        ("mov.b32 {%r1, %r2, %r3}, %r1;", "the vector"),
+        ("mov.s8 {%r1, %r2}, %r1;", "the vector"),
+        ("mov.pred %rd1, {%r1, %r2};", "the vector"),
+        ("ld.global %r1, [%rd1];", "no type"),
     ],
 )
 def test_operands_of_the_wrong_kind(line: str, told: str) -> None:

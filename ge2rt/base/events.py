@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ge2rt.base.locks import ForkLock
+
 Listener = Callable[[str, dict[str, Any]], None]
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _counts: Counter[str] = Counter()
 _listeners: list[Listener] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from ge2rt.base import events, switches
 from ge2rt.base.errors import CompileError
+from ge2rt.base.locks import ForkLock
 from ge2rt.build import front, headers, nvrtc
 from ge2rt.build import store as stores
 from ge2rt.build.diagnostics import failure
@@ -29,7 +29,7 @@ class _Memory:
 
 
 _memories: WeakKeyDictionary[Store, _Memory] = WeakKeyDictionary()
-_memories_lock = threading.Lock()
+_memories_lock = ForkLock()
 
 
 def _memory(store: Store) -> _Memory:

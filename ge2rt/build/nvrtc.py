@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from ge2rt.base.errors import CompileError
+from ge2rt.base.locks import compilers
 from ge2rt.build import headers
 from ge2rt.build.diagnostics import PREFIX
 
@@ -247,7 +248,9 @@ def compile_cuda(
     """
     includes = [f"-I{path}" for path in headers.toolkit().include_dirs]
     given = [*base_options(arch, kind, options), *options, *includes]
-    output = compiler().compile(text, PREFIX + name, given, kind, names)
+    binding = compiler()
+    with compilers:
+        output = binding.compile(text, PREFIX + name, given, kind, names)
     if kind == "ptx" and output.ok:
         data = output.data.rstrip(b"\0").replace(b'"' + PREFIX.encode(), b'"')
         return Output(True, data, output.log, output.lowered)

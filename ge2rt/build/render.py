@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -15,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from ge2rt.base import events
 from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import CompileError, Ge2rtError
+from ge2rt.base.locks import ForkLock
 from ge2rt.build import bounds, templates
 from ge2rt.build.bytecode import StoredTemplates
 from ge2rt.build.linemarks import LineMarks, take_marks
@@ -33,7 +33,7 @@ _NO_ATTRIBUTE = re.compile(r"'[\w.]*?(\w+) object' has no attribute '(\w+)'")
 _VIEWS = {BufferView: "a buffer", TypeView: "a type", SpaceView: "an iteration space"}
 
 _environments: dict[str, Environment] = {}
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 class _Loader(jinja2.BaseLoader):

@@ -9,14 +9,15 @@ from __future__ import annotations
 import copy
 import ctypes
 import hashlib
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ge2rt.base.errors import UnsupportedError
+from ge2rt.base.locks import ForkLock
 from ge2rt.device import objects
 from ge2rt.device.api import LaunchShape
 from ge2rt.device.checks_ir import (
@@ -30,7 +31,7 @@ from ge2rt.device.checks_ir import (
     VISIT_BYTES,
     checks_ir,
 )
-from ge2rt.device.checks_report import Found, Scene, Span, describe
+from ge2rt.device.checks_report import Found, Scene, Span, array_span, describe
 from ge2rt.device.cpu import CpuLauncher
 from ge2rt.device.host import address_of
 from ge2rt.device.objects import ObjectStore
@@ -58,27 +59,24 @@ class CheckedLauncher(CpuLauncher):
         self._line_map = line_map
         self._variables = [Span(f"variable {name}", low, high) for name, low, high in variables]
         self._calls = _runtime(self._device.store)
-        self._one_at_a_time = threading.Lock()
-        self._run = partial(self._checked, self._known())
+        self._one_at_a_time = ForkLock()
+        self._run = partial(self._checked, self._known)
 
-    def _known(self) -> Callable[[], Sequence[Span]]:
-        memory, variables = self._device.memory, self._variables
-
-        def spans() -> Sequence[Span]:
-            return [*variables, *(Span("an allocation", low, low + n) for low, n in memory.live())]
-
-        return spans
+    def _known(self, *, live: bool = True) -> list[Span]:
+        """What any launch may touch."""
+        found = [*self._variables, *_lent]
+        if live:
+            memory = self._device.memory.live()
+            found += [Span("an allocation", low, low + nbytes) for low, nbytes in memory]
+        return found
 
     def watching(self, spans: Sequence[Span], *, live: bool = False) -> CheckedLauncher:
         """The launcher for launches that may touch ``spans`` and the module's variables.
 
         ``live``: all live allocations, too.
         """
-        known = self._known()
         other = copy.copy(self)
-        other._run = partial(
-            self._checked, lambda: [*spans, *(known() if live else self._variables)]
-        )
+        other._run = partial(self._checked, lambda: [*spans, *self._known(live=live)])
         return other
 
     def _checked(self, spans: Callable[[], Sequence[Span]], args: bytes) -> int:
@@ -204,7 +202,27 @@ def _segment_end(spans: Sequence[Span], order: Sequence[int]) -> int:
     return end
 
 
-_lock = threading.Lock()
+_lent: list[Span] = []
+
+
+@contextmanager
+def lent(*arrays: np.ndarray[Any, Any]) -> Iterator[None]:
+    """Let checked launches touch the memory of ``arrays``, which they know by address only.
+
+    For pointers in structs and in tables of pointers: what a launch is handed as an array is known.
+    """
+    spans = [array_span("lent memory", array) for array in arrays]
+    with _lock:
+        _lent.extend(spans)
+    try:
+        yield
+    finally:
+        with _lock:
+            for span in spans:
+                _lent.remove(span)
+
+
+_lock = ForkLock()
 _linked: list[dict[str, objects.Linked]] = []
 
 
@@ -228,7 +246,7 @@ def _runtime(store: ObjectStore) -> tuple[int, ...]:
 
 
 def clear() -> None:
-    """Forget the linked functions; launchers keep what they use."""
+    """Forget the linked functions (launchers keep what they use)."""
     with _lock:
         _retired.extend(_linked)
         _linked.clear()

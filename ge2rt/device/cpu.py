@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
 from ge2rt.base import switches
 from ge2rt.base.errors import DeviceError, InvalidArgumentError, OutOfMemoryError
+from ge2rt.base.locks import ForkLock
 from ge2rt.build.store import ObjectStore as CacheStore
 from ge2rt.build.store import default_store
 from ge2rt.device import objects
@@ -74,9 +74,7 @@ class CpuLauncher(CodeUser):
         self.kernel = code.kernel
         self.shape = shape
         self._param_bytes = code.kernel.param_bytes
-        self._log = Log(
-            code.kernel.log_bytes, self._pool.attend_address, shape.grid, shape.block
-        )
+        self._log = Log(code.kernel.log_bytes, self._pool.attend_address, shape.grid, shape.block)
         self._memory = _context(code, shape, globals_address, self._pool, self._log.address)
         code.use(self)
         self.native: NativeEntry | None = NativeEntry(
@@ -87,7 +85,7 @@ class CpuLauncher(CodeUser):
         if code.kernel.alone:
             self.native = None
         self._run: Callable[[bytes], int] = partial(self._pool.launch, self._memory.address)
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time = ForkLock()
 
     def __call__(self, args: bytes, stream: int = 0) -> None:
         """Run the kernel; DeviceError where it faulted, KeyboardInterrupt on Ctrl-C."""
@@ -215,7 +213,7 @@ class CpuModule(Module):
         self._facts = translation.facts()
         self._refuse_newer()
         self._code: dict[object, NativeCode] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._globals = AlignedBytes(max(len(self._facts.image.image), 1))
         self.globals_address = self._globals.address
         self._fill_globals()

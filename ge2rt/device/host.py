@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, OutOfMemoryError
+from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import show
 from ge2rt.device.api import Device, Memory
 from ge2rt.device.pointers import torch_empty
@@ -95,7 +95,7 @@ class HostStreams:
     def __init__(self) -> None:
         self.handles: set[int] = {0}
         self._next = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def create(self) -> int:
         """A new handle, never 0."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import json
 import struct
-import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ge2rt.base import switches
 from ge2rt.base.errors import InternalError, InvalidArgumentError
+from ge2rt.base.locks import ForkLock, compilers
 
 Key = tuple[tuple[str, str], ...]  # named parts
 
@@ -108,7 +108,7 @@ class _Llvm:
         )
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _cached: list[_Llvm] = []
 
 
@@ -148,14 +148,15 @@ def host_target() -> HostTarget:
 
 def compile_ir(text: str) -> bytes:
     """Optimise LLVM IR for the real host and emit an object."""
-    llvm = _llvm().binding
-    machine = _llvm().machine(_llvm().native)
-    module = llvm.parse_assembly(text)
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
-    return bytes(machine.emit_object(module))
+    with compilers:
+        llvm = _llvm().binding
+        machine = _llvm().machine(_llvm().native)
+        module = llvm.parse_assembly(text)
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        passes = llvm.create_pass_builder(machine, options)
+        passes.getModulePassManager().run(module, passes)
+        return bytes(machine.emit_object(module))
 
 
 def link(object_code: bytes, symbols: tuple[str, ...]) -> dict[str, Linked]:
@@ -166,7 +167,8 @@ def link(object_code: bytes, symbols: tuple[str, ...]) -> dict[str, Linked]:
     for symbol in symbols:
         builder.export_symbol(symbol)
     try:
-        keep = builder.link(state.jit, f"ge2rt{next(state.names)}")
+        with compilers:
+            keep = builder.link(state.jit, f"ge2rt{next(state.names)}")
     except RuntimeError as fault:
         raise InternalError(
             f"a native object did not link: {fault}",

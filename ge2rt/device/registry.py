@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections.abc import Callable
 
 from ge2rt.base import switches
 from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeError
+from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
 
@@ -17,7 +17,7 @@ Factory = Callable[[int], Device]
 _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _MOST_DIGITS = 6
 
-_lock = threading.RLock()
+_lock = ForkLock(reentrant=True)
 _factories: dict[str, Factory] = {}
 _devices: dict[tuple[str, int], Device] = {}
 _gpus: dict[str, int] = {}

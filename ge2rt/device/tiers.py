@@ -1,12 +1,13 @@
 """Two tiers of native code: a quick one to start with, the full one made behind it.
 
 Large kernels take LLVM a second or so to optimise. Their first code comes from a few passes; a
-background thread makes the full code, keeps it in the store, and puts its address into every launcher
-that is in use. A launch that runs meanwhile ends on the code it began with.
+background thread makes the full code, keeps it in the store, and puts its address into every
+launcher that is in use. A launch that runs meanwhile ends on the code it began with.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from weakref import WeakSet
 
 from ge2rt.base import events
 from ge2rt.base.errors import Ge2rtError
+from ge2rt.base.locks import ForkLock
 from ge2rt.device.objects import Linked, link
 from ge2rt.ptx.native import NativeKernel
 
@@ -29,7 +31,7 @@ class NativeCode:
         self.linked = _linked(kernel)
         self._users: WeakSet[CodeUser] = WeakSet()
         self._retired: list[Linked] = []  # a launch may still be on its way through it
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     @property
     def address(self) -> int:
@@ -64,10 +66,18 @@ def _linked(kernel: NativeKernel) -> Linked:
     return link(kernel.object_code, (kernel.symbol,))[kernel.symbol]
 
 
+_upgrades: WeakSet[Upgrades] = WeakSet()
+
+
 class Upgrades:
     """The background thread. It ends when there is nothing to do, and with the main thread."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        _upgrades.add(self)
+
+    def after_fork(self) -> None:
+        """In the child: the thread is not here; the quick code stays in use."""
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._open = 0
         self._changed = threading.Condition()
@@ -108,3 +118,12 @@ class Upgrades:
                 with self._changed:
                     self._open -= 1
                     self._changed.notify_all()
+
+
+def _after_fork() -> None:
+    for upgrades in tuple(_upgrades):
+        upgrades.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

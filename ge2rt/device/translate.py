@@ -15,6 +15,7 @@ from typing import Any
 
 from ge2rt.base import events, switches
 from ge2rt.base.errors import CompileError
+from ge2rt.base.locks import compilers
 from ge2rt.device import objects
 from ge2rt.device.api import Dim3
 from ge2rt.device.limits import KernelNeeds
@@ -128,12 +129,14 @@ class Translation:
             lowered = translator.lower(module, entry, options)
 
             def finish() -> NativeKernel:
-                full = translator.emit(lowered, options)
+                with compilers:
+                    full = translator.emit(lowered, options)
                 self._write(key, {"kernel": _kernel_to(full)}, full.object_code)
                 return full
 
             if lowered.llvm_ir.count("\n") > LARGE and options.opt_level:
-                return translator.emit(lowered, replace(options, opt_level=0)), finish
+                with compilers:
+                    return translator.emit(lowered, replace(options, opt_level=0)), finish
             found = finish()
         return found, None
 
@@ -222,7 +225,15 @@ def _needs(item: dict[str, Any]) -> KernelNeeds:
     return KernelNeeds(**{**item, "exact_threads": tuple(item["exact_threads"])})
 
 
-_KERNEL_FIELDS = ("entry", "symbol", "param_bytes", "shared_bytes", "arena_bytes", "log_bytes", "alone")
+_KERNEL_FIELDS = (
+    "entry",
+    "symbol",
+    "param_bytes",
+    "shared_bytes",
+    "arena_bytes",
+    "log_bytes",
+    "alone",
+)
 
 
 def _kernel_to(kernel: NativeKernel) -> dict[str, Any]:

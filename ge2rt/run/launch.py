@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import marshal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ge2rt.base import events, switches
 from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
@@ -50,7 +50,7 @@ _recent: dict[str, tuple[_Recent, ...]] = {}
 # the same for the native stub: (snapshot, address of the plan's record, snapshot, ...)
 _native: dict[str, tuple[Any, ...]] = {}
 _plans: dict[tuple[Any, ...], Plan] = {}
-_lock = threading.Lock()
+_lock = ForkLock()
 
 
 def launch_kernel(

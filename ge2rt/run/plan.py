@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 
 from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError, InternalError, InvalidArgumentError
+from ge2rt.base.locks import ForkLock
 from ge2rt.base.shapes import size_of
 from ge2rt.build.compile import build
 from ge2rt.build.problem import make_problem
@@ -75,7 +75,7 @@ class Plan:
         self._static = is_static(bound, device.props.arch)
         switches.get("GE2RT_NO_STUB")  # a malformed one is told before anything is launched
         self._variants: dict[bool, Compiled] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         outputs = bound.descs[len(bound.kernel.inputs) :]
         self.is_empty = all(d is not None and size_of(d.shape) == 0 for d in outputs)
         self.record: Record | None = None  # for the launch stub, once the plan has run

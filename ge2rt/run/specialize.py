@@ -8,11 +8,11 @@ ones.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from ge2rt.base import events, switches
+from ge2rt.base.locks import ForkLock
 from ge2rt.spec.model import Bound
 
 
@@ -32,7 +32,7 @@ class Family:
         return f"dynamic: the budget of {budget} static shapes is used up"
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _families: dict[Hashable, Family] = {}
 
 

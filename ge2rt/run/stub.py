@@ -11,13 +11,13 @@ import ctypes
 import struct
 import sys
 import sysconfig
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError
+from ge2rt.base.locks import ForkLock
 from ge2rt.base.shapes import byte_span
 from ge2rt.device.api import NativeEntry
 from ge2rt.run.stub_ir import MAX_ARGS, MAX_BUFFERS, RECORD_BYTES, STUB_IR
@@ -133,7 +133,7 @@ class _Stub:
         return made
 
 
-_lock = threading.Lock()
+_lock = ForkLock()
 _made: dict[str, _Stub | None] = {}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from ge2rt.base import events, switches
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, RegistryError
+from ge2rt.base.locks import ForkLock
 from ge2rt.base.paths import resource
 from ge2rt.base.text import one_line, show
 from ge2rt.spec import snapshot
@@ -50,7 +50,7 @@ class Registry:
     """Kernels by name. ``version`` changes with each change, so callers can cache by it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._rows: dict[str, _Row] = {}
         self._aliases: dict[str, str] = {}
         self._files: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ class _Default:
     """The default registry: the shipped file and those of ``GE2RT_REGISTRY``, made on first use."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._registry: Registry | None = None
 
     def __call__(self) -> Registry:

@@ -21,6 +21,7 @@ FAMILIES = (
     "searching",
     "codes",
     "language",
+    "machine",
 )
 
 

@@ -7,11 +7,13 @@ from ge2rt.ptx.ast import Address, Instr
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.address import Where, full_lanes, where
 from ge2rt.ptx.lower.checks import ATOMIC
-from ge2rt.ptx.lower.memory import space_of
+from ge2rt.ptx.lower.memory import space_of, vector_length
+from ge2rt.ptx.lower.shape import flatten
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import TYPES, cast, types_of
 
 _OPS = frozenset(["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
+_HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 _PLAIN_OPS = {"exch": "xchg", "and": "and", "or": "or", "xor": "xor", "inc": "uinc_wrap",
               "dec": "udec_wrap"}  # fmt: skip
 _REDUCE = {"add": "add", "and": "and", "or": "or", "xor": "xor", "umin": "umin", "umax": "umax",
@@ -20,24 +22,35 @@ _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "umax": 0, "umin": -1}
 
 
 def lower_atomic(scope: Scope, instr: Instr) -> list[Value]:
-    """``atom`` (one result) and ``red`` (none)."""
+    """``atom`` (results) and ``red`` (none); the elements of a vector one after the other."""
     is_red = instr.op == "red"
     address = instr.operands[0 if is_red else 1]
     assert isinstance(address, Address)
     operation = next((m for m in instr.mods if m in _OPS), "")
     kinds = types_of(instr)
-    if not operation or not kinds or any(m in ("v2", "v4", "v8") for m in instr.mods):
+    if not operation or not kinds or instr.has("async"):
         raise UnsupportedError(f"atomic {instr.form}", where=f"ptx:{instr.line}")
-    kind = kinds[-1]
-    type = kind.llvm
     operands = instr.operands[1 if is_red else 2 :]
-    values = [cast(scope.e, scope.vector(o), type) for o in operands]
-    place = where(scope, address, space_of(instr))
-    active = scope.active(instr)
+    if "L2::cache_hint" in instr.mods:
+        operands = operands[:-1]
+    type, space = kinds[-1].llvm, space_of(instr)
+    task = _Task(scope, operation, kinds[-1].name, type, space == "shared")
+    results: list[Value] = []
+    for element in range(vector_length(instr)):
+        parts = [flatten(o)[element] for o in operands]
+        values = [cast(scope.e, scope.vector(o), type) for o in parts if o is not None]
+        place = where(scope, address, space, element * BITS[type] // 8)
+        results += _one(scope, instr, task, place, values)
+    return results
+
+
+def _one(
+    scope: Scope, instr: Instr, task: _Task, place: Where, values: list[Value]
+) -> list[Value]:
+    active, is_red = scope.active(instr), instr.op == "red"
     if (watch := scope.code.watch) is not None:
         space = space_of(instr)
-        watch.access(scope, instr, place, type, 1, how=ATOMIC, space=space, active=active)
-    task = _Task(scope, operation, kind.name, type, space_of(instr) == "shared")
+        watch.access(scope, instr, place, task.type, 1, how=ATOMIC, space=space, active=active)
     if scope.code.width == 1:
         return task.single(place.pointer, values, active, is_red)
     if is_red and place.lanes is not None and place.lanes.uniform and task.combines():
@@ -64,7 +77,7 @@ class _Task:
             )
             return cast(e, e.raw(f"extractvalue {pair}, 0", word), type)
         if self._packed():
-            return self._packed_add(pointer, values[0])
+            return self._packed_update(pointer, values[0])
         return e.raw(f"atomicrmw {self._name()} {pointer}, {values[0]} {order}, {align}", type)
 
     def _name(self) -> str:
@@ -76,9 +89,9 @@ class _Task:
         return _PLAIN_OPS.get(self.operation, self.operation)
 
     def _packed(self) -> bool:
-        return self.kind in ("f16", "bf16", "f16x2", "bf16x2") and self.operation == "add"
+        return self.kind in _HALVES and self.operation in ("add", "min", "max")
 
-    def _packed_add(self, pointer: Value, value: Value) -> Value:
+    def _packed_update(self, pointer: Value, value: Value) -> Value:
         """Half-width floats by a compare-exchange loop over their word."""
         e, type = self.e, self.type
         element = "half" if self.kind.startswith("f16") else "bfloat"
@@ -95,7 +108,10 @@ class _Task:
         whole = f"<{count} x {element}>"
         a = e.raw(f"bitcast {type} {cell} to {whole}", element, count)
         b = e.raw(f"bitcast {value} to {whole}", element, count)
-        total = e.raw(f"fadd {a}, {b.text}", element, count)
+        if self.operation == "add":
+            total = e.raw(f"fadd {a}, {b.text}", element, count)
+        else:
+            total = e.call(f"llvm.{self.operation}num", [a, b])
         word = e.raw(f"bitcast {total} to {type}", type)
         pair = e.raw(
             f"cmpxchg {pointer}, {type} {cell}, {word} seq_cst seq_cst, align {BITS[type] // 8}",

@@ -121,6 +121,20 @@ def _stmatrix(scope: Scope, instr: Instr) -> list[Value]:
     return []
 
 
+def _mapa(scope: Scope, instr: Instr) -> list[Value]:
+    """A block is a cluster of its own: its shared memory is where it was."""
+    return [scope.vector(instr.operands[1])]
+
+
+def _policy(scope: Scope, instr: Instr) -> list[Value]:
+    """A cache policy, which nobody looks at."""
+    return [Value("i64", "0")]
+
+
+def _cluster_rank(scope: Scope, instr: Instr) -> list[Value]:
+    return [Value("i32", "0")]
+
+
 def _wmma(scope: Scope, instr: Instr) -> list[Value]:
     moved = fragments.wmma(scope, instr)
     return _warp(scope, instr) if moved is None else moved
@@ -129,6 +143,8 @@ def _wmma(scope: Scope, instr: Instr) -> list[Value]:
 def _warp_barrier(scope: Scope, instr: Instr) -> list[Value]:
     """``bar.warp.sync``: the lanes of a native warp walk together anyway."""
     geometry = scope.code.geometry
+    if instr.has("cluster"):
+        return []
     if geometry.width < PTX_WARP and geometry.threads > geometry.width:
         raise UnsupportedError(f"{instr.form} needs warps of 32 lanes, not {geometry.width}")
     if scope.code.watch is not None:
@@ -221,9 +237,13 @@ def _nanosleep(scope: Scope, instr: Instr) -> list[Value]:
 _HANDLERS: dict[str, Handler] = {
     "mov": _mov, "ld": _load, "ldu": _load, "st": _store, "atom": lower_atomic,
     "red": lower_atomic, "cp": _cp, "ldmatrix": tiles.load_matrix, "stmatrix": _stmatrix,
-    "prefetch": _nothing, "prefetchu": _nothing, "discard": _nothing, "applypriority": _nothing,
+    "wmma": _wmma, "mbarrier": lower_mbarrier, "mapa": _mapa, "getctarank": _cluster_rank,
+    "createpolicy": _policy,
     "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep,
     "trap": messages.fail_trap, "call": _call, "nanosleep": _nanosleep,
-    "griddepcontrol": _nothing, "pmevent": _nothing,
-    "mbarrier": lower_mbarrier, "wmma": _wmma, "brkpt": _nothing, "bar": _warp_barrier, "barrier": _warp_barrier,
+    "bar": _warp_barrier, "barrier": _warp_barrier,
+    **dict.fromkeys(
+        ("prefetch", "prefetchu", "discard", "applypriority", "griddepcontrol", "pmevent", "brkpt"),
+        _nothing,
+    ),
 }  # fmt: skip

@@ -246,15 +246,21 @@ _ROWS: dict[str, _Row] = {
     "lanemask_eq": _lane_mask("eq"), "lanemask_lt": _lane_mask("lt"),
     "lanemask_le": _lane_mask("le"), "lanemask_gt": _lane_mask("gt"),
     "lanemask_ge": _lane_mask("ge"),
-    "smid": _fixed(0), "nsmid": _fixed(1), "gridid": _fixed(0), "clusterid": _fixed(0),
+    "clusterid": _Row(lambda g, a: _COUNT, lambda g, e, a, h: h.ctaid[_AXES[a]]),
+    "nclusterid": _Row(lambda g, a: _COUNT, lambda g, e, a, h: h.grid[_AXES[a]]),
+    "smid": _fixed(0), "nsmid": _fixed(1), "gridid": _fixed(0),
     "is_explicit_cluster": _fixed(0), "cluster_ctaid": _fixed(0), "cluster_ctarank": _fixed(0),
     "cluster_nctaid": _fixed(1), "cluster_nctarank": _fixed(1),
     "clock": _clock("i32"), "clock_hi": _clock_high(), "clock64": _clock("i64"),
     "globaltimer": _clock("i64"), "globaltimer_lo": _clock("i32"),
     "globaltimer_hi": _clock_high(), "envreg1": _grid_workspace(True),
     "envreg2": _grid_workspace(False),
+    **{f"pm{k}": _fixed(0) for k in range(8)},  # performance counters
     "dynamic_smem_size": _Row(lambda g, a: UNIFORM, lambda g, e, a, h: h.dynamic_shared),
     "total_smem_size": _Row(
+        lambda g, a: UNIFORM,
+        lambda g, e, a, h: e.binary("add", h.dynamic_shared, _const(str(h.static_shared)))),
+    "aggr_smem_size": _Row(
         lambda g, a: UNIFORM,
         lambda g, e, a, h: e.binary("add", h.dynamic_shared, _const(str(h.static_shared)))),
 }  # fmt: skip

@@ -39,7 +39,9 @@ BARRIER = frozenset(("bar", "barrier"))
 
 def is_barrier(instr: Instr) -> bool:
     """Whether all warps of the block may have to meet here."""
-    return instr.op in BARRIER and not instr.has("warp")
+    if instr.op not in BARRIER or instr.has("warp"):
+        return False
+    return not (instr.has("cluster") and instr.has("arrive"))  # they meet at barrier.cluster.wait
 
 
 def takes_warp(instr: Instr) -> bool:

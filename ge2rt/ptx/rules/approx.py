@@ -122,6 +122,13 @@ def cos(e: Emitter, x: Value, flushing: bool) -> Value:
     return _half_turns(e, x, 0.5)
 
 
+def turned(e: Emitter, x: Value) -> Value:
+    """``2 pi x`` without its whole turns (``.2pi``); zero keeps its sign, infinity gives NaN."""
+    rest = e.binary("fsub", x, e.call("llvm.roundeven", (x,)))
+    rest = e.select(e.compare("fcmp oeq", x, _f(0.0)), x, rest)
+    return e.binary("fmul", rest, _f(6.283185307179586))
+
+
 def tanh(e: Emitter, x: Value, flushing: bool) -> Value:
     """A rational function, clamped to [-1, 1]; relative error about 2e-7."""
     x = _clamp(e, x, -9.1, 9.1)

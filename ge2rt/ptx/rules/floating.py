@@ -93,6 +93,8 @@ def function(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
     """``ex2 lg2 sin cos tanh`` (``.approx``), on halves through float."""
     t = types_of(i)[-1]
     (a,) = opened(e, i, src, t)
+    if i.has("2pi"):
+        a = approx.turned(e, a)
     flushing = i.has("ftz") and t.llvm == "float"
     return [closed(e, i, approx.FUNCTIONS[i.op](e, a, flushing), t)]
 
@@ -205,8 +207,8 @@ ROWS = (
     ("ex2", f"f32 {_HALF}", "approx ftz", function),
     ("tanh", f"f32 {_HALF}", "approx", function),
     ("lg2", "f32", "approx ftz", function),
-    ("sin", "f32", "approx ftz", function),
-    ("cos", "f32", "approx ftz", function),
+    ("sin", "f32", "approx ftz 2pi", function),
+    ("cos", "f32", "approx ftz 2pi", function),
     ("abs", f"f32 f64 {_HALF}", "ftz", absolute),
     ("neg", f"f32 f64 {_HALF}", "ftz", absolute),
     ("min", f"f32 f64 {_HALF}", "ftz NaN xorsign abs", min_max),

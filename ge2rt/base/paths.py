@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 from ge2rt.base import switches
@@ -28,4 +30,11 @@ def cache_dir() -> Path:
         return Path(chosen)
     import platformdirs  # late: only the first compile of a process needs it
 
-    return Path(platformdirs.user_cache_dir("ge2rt", appauthor=False))
+    try:
+        folder = Path(platformdirs.user_cache_dir("ge2rt", appauthor=False))
+    except RuntimeError:  # a user without a home
+        folder = Path("~")
+    if folder.is_absolute():
+        return folder
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    return Path(tempfile.gettempdir()) / f"ge2rt-{user}"  # used only if it is the user's own

@@ -380,6 +380,24 @@ def producer_with_barrier_objects() -> bool:
     return bool((y == np.concatenate([turned, 2 * turned])).all())
 
 
+@program
+def sides_of_a_branch_sync_with_each_other() -> bool:
+    """``__syncwarp`` at two places: each side waits for the other one, also after some returned."""
+    source = """extern "C" __global__ void k(int *out, int n) {
+        __shared__ volatile int a[96], b[96]; int t = threadIdx.x;
+        if (t >= n) return;
+        if (t % 2) {
+            a[t] = t * 3; __syncwarp(); int v = b[t - 1]; __syncwarp(); out[t] = v;
+        } else {
+            b[t] = t * 5; __syncwarp(); int v = t + 1 < n ? a[t + 1] : 1; __syncwarp();
+            out[t] = v; } }"""
+    out = zeros(96)
+    launch(source, 2, 96, (out, 75))
+    t = np.arange(96)
+    expected = np.where(t % 2, 5 * (t - 1), np.where(t + 1 < 75, 3 * (t + 1), 1))
+    return bool((out == np.where(t < 75, expected, 0)).all())
+
+
 def main() -> None:
     """Run them all, or those named."""
     for name in sys.argv[1:] or list(PROGRAMS):

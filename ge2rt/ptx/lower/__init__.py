@@ -11,7 +11,7 @@ from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import regions
 from ge2rt.ptx.lower.ahead import block_steps
 from ge2rt.ptx.lower.checks import Watch, deciding
-from ge2rt.ptx.lower.crews import analysed, crew_of, flow_of
+from ge2rt.ptx.lower.crews import analysed, crew_of, flow_of, parts_meet
 from ge2rt.ptx.lower.functions import callees, staying
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
@@ -78,10 +78,12 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
             "checks of recursion and of calls through pointers are not there on the cpu device",
             next_step="unset GE2RT_CHECK",
         )
-    if stay or (needs_crew(flow, geometry) and not options.checks):
-        code, plan, body, arena = crew_of(start, symbol, others, callees(module, stay))
+    in_turn = bool(stay) or (needs_crew(flow, geometry) and not options.checks)
+    phased = None if in_turn else analysed(start, parks=False)
+    if phased is None or (parts_meet(phased) and not options.checks):
+        code, plan, body, arena = crew_of(start, symbol, [function, *others], callees(module, stay))
     else:
-        code, plan, body, arena = _phases(module, start, symbol, options)
+        code, plan, body, arena = _phases(module, phased, symbol, options)
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", _RARELY, ""])
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
@@ -96,7 +98,6 @@ def _phases(
     module: Module, code: Code, symbol: str, options: LowerOptions
 ) -> tuple[Code, regions.Plan, str, int]:
     """A kernel cut at its barriers: its text and the arena's bytes."""
-    code = analysed(code, parks=False)
     flow, kinds, place = code.flow, code.kinds, code.places
     plan = regions.plan(flow, kinds, place, code.geometry.partial)
     if options.checks:

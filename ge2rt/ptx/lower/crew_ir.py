@@ -8,7 +8,8 @@ may wait for later ones (a barrier over the grid). Layout of a crew, in its bloc
      8 ptr  launch                 44 i32  events                 i32 arrived, i32 generation,
     16 ptr  arena                  48 i64  the scheduler's        i32 yes, i32 all (votes),
     24 i32  block x, y, z                  stack pointer          i32 yes, i32 all (result)
-    36 i32  strands that live      56 ptr  to free, or null  576  strands of 32 bytes: i64 stack,
+    36 i32  strands that live      56 ptr  to free, or null       and one more for each warp, then
+                                                                  strands of 32 bytes: i64 stack,
                                                                   ptr crew, i32 warp, i32 ended,
                                                                   i32 living lanes
 
@@ -20,8 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Template
 
-CREW_HEAD = 576
+FIRST_OF_WARPS = 16  # number of the first warp's own barrier
 STRAND_BYTES = 32
+_BAR_BYTES = 32
 IDLE_ROUNDS = 8  # rounds without an event before another block joins
 MAX_RESIDENT_BYTES = 1 << 30  # of all blocks under way on one thread
 
@@ -94,12 +96,28 @@ define internal void @crew_living(ptr %strand, i32 %lanes) noinline {
   ret void
 }
 
+declare i32 @llvm.umin.i32(i32, i32)
 define internal i1 @crew_full(ptr %crew, ptr %bar, i32 %count) noinline {
   %arrived = load i32, ptr %bar
   %all_p = getelementptr i8, ptr %crew, i64 40
   %all = load i32, ptr %all_p
   %open = icmp eq i32 %count, 0
-  %wanted = select i1 %open, i32 %all, i32 %count
+  %most = select i1 %open, i32 %all, i32 %count
+  %crew_i = ptrtoint ptr %crew to i64
+  %bar_i = ptrtoint ptr %bar to i64
+  %offset = sub i64 %bar_i, %crew_i
+  %number = sub i64 %offset, $FIRST
+  %own = icmp sge i64 %number, 0
+  br i1 %own, label %warp, label %compare
+warp:  ; lanes that have left are not waited for
+  %past = add i64 %number, $HEAD
+  %strand = getelementptr i8, ptr %crew, i64 %past
+  %living_p = getelementptr i8, ptr %strand, i64 24
+  %living = load i32, ptr %living_p
+  %least = call i32 @llvm.umin.i32(i32 %living, i32 %most)
+  br label %compare
+compare:
+  %wanted = phi i32 [ %most, %0 ], [ %least, %warp ]
   %full = icmp uge i32 %arrived, %wanted
   br i1 %full, label %release, label %done
 release:
@@ -120,8 +138,7 @@ done:
 }
 
 define internal ptr @crew_bar(ptr %crew, i32 %id) alwaysinline {
-  %low = and i32 %id, 15
-  %wide = zext i32 %low to i64
+  %wide = zext i32 %id to i64
   %at = mul i64 %wide, 32
   %past = add i64 %at, 64
   %bar = getelementptr i8, ptr %crew, i64 %past
@@ -302,7 +319,7 @@ entry:
   %living_p = getelementptr i8, ptr %crew, i64 40
   store i32 $THREADS, ptr %living_p
   %bars = getelementptr i8, ptr %crew, i64 64
-  call void @llvm.memset.p0.i64(ptr %bars, i8 0, i64 512, i1 false)
+  call void @llvm.memset.p0.i64(ptr %bars, i8 0, i64 $BARS, i1 false)
   %number = ptrtoint ptr %crew to i64
   %stacks0 = add i64 %number, $STACKS
   %stacks = and i64 %stacks0, -64
@@ -566,9 +583,14 @@ class CrewSizes:
     reserve: int  # bytes of it that must be free where a function is entered
 
     @property
+    def head(self) -> int:
+        """Where the strands start."""
+        return 64 + _BAR_BYTES * (FIRST_OF_WARPS + self.warps)
+
+    @property
     def bytes(self) -> int:
         """Crew and stacks."""
-        return CREW_HEAD + STRAND_BYTES * self.warps + 64 + self.stack * self.warps
+        return self.head + STRAND_BYTES * self.warps + 64 + self.stack * self.warps
 
     @property
     def arena(self) -> int:
@@ -584,8 +606,9 @@ def crew_ir(sizes: CrewSizes, machine: str) -> str:
         "SYMBOL": sizes.symbol, "STRAND": sizes.strand, "WIDTH": sizes.width, "WARPS": sizes.warps,
         "THREADS": sizes.threads, "LAST_WARP": sizes.warps - 1, "LAST_LANES": rest,
         "LAST_MASK": (1 << rest) - 1, "SHARED_UP": sizes.shared + 127, "CREW": sizes.before,
-        "ARENA": sizes.arena + 128, "HEAD": CREW_HEAD, "STRAND_BYTES": STRAND_BYTES,
-        "STACKS": CREW_HEAD + STRAND_BYTES * sizes.warps + 63, "STACK": sizes.stack,
+        "ARENA": sizes.arena + 128, "HEAD": sizes.head, "BARS": sizes.head - 64,
+        "FIRST": 64 + _BAR_BYTES * FIRST_OF_WARPS, "STRAND_BYTES": STRAND_BYTES,
+        "STACKS": sizes.head + STRAND_BYTES * sizes.warps + 63, "STACK": sizes.stack,
         "RESERVE": sizes.reserve,
         "FRAME": frame, "FRAME_STRAND": strand, "FRAME_RUN": run, "FRAME_RETURN": back,
         "IDLE": IDLE_ROUNDS, "RESIDENT": max(2, MAX_RESIDENT_BYTES // sizes.arena),

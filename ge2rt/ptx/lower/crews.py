@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ge2rt.ptx.ast import Function
+from ge2rt.ptx.ast import Function, Instr
 from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
-from ge2rt.ptx.lower import regions, ssa
+from ge2rt.ptx.lower import graph, regions, ssa
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.functions import Callee, block_layout
 from ge2rt.ptx.lower.kinds import Analysis
 from ge2rt.ptx.lower.places import places_of_callee
 from ge2rt.ptx.lower.regions import Plan
-from ge2rt.ptx.lower.shape import takes_warp
+from ge2rt.ptx.lower.shape import is_barrier, syncs_warp, takes_warp
 from ge2rt.ptx.lower.strands import Strand, crew_text
 from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.lower.waits import waiting_loops
 
 
-def flow_of(function: Function) -> Flow:
+def flow_of(function: Function, meets: Callable[[Instr], bool] = is_barrier) -> Flow:
     """The flow, cut before code for the whole warp where lanes wait for each other."""
-    flow = flows.build(function)
-    return flows.build(function, takes_warp) if waiting_loops(flow) else flow
+    flow = flows.build(function, meets=meets)
+    return flows.build(function, takes_warp, meets) if waiting_loops(flow) else flow
+
+
+def parts_meet(code: Code) -> bool:
+    """Whether lanes of both sides of a branch meet at a ``bar.warp.sync`` each has for itself."""
+    flow = code.flow
+    syncs = sum(1 << at for at, n in enumerate(flow.nodes) if any(map(syncs_warp, n.instrs)))
+    inside = (1 << flow.exit) - 1
+    for branch in code.kinds.divergent if syncs else ():
+        within = inside & ~(1 << flow.joins[branch])
+        sides = [graph.reach(flow.edges, [t], within) & syncs for t in flow.edges[branch]]
+        if any(a & ~b and b & ~a for a in sides for b in sides):
+            return True
+    return False
+
+
+def _for_a_strand(start: Code, function: Function) -> Code:
+    code = analysed(start, parks=True)
+    if not parts_meet(code):
+        return code
+    flow = flow_of(function, lambda instr: is_barrier(instr) or syncs_warp(instr))
+    return analysed(replace(start, flow=flow), parks=True)
 
 
 def analysed(code: Code, *, parks: bool) -> Code:
@@ -40,10 +61,14 @@ def analysed(code: Code, *, parks: bool) -> Code:
 
 
 def crew_of(
-    start: Code, symbol: str, others: Sequence[Function], callees: tuple[Callee, ...]
+    start: Code, symbol: str, functions: Sequence[Function], callees: tuple[Callee, ...]
 ) -> tuple[Code, Plan, str, int]:
-    """The code of the kernel, its plan, the text of all its functions, and the arena's bytes."""
-    code = replace(analysed(start, parks=True), callees=callees)
+    """The code of the kernel, its plan, the text of all its functions, and the arena's bytes.
+
+    ``functions`` are the kernel's and those of ``callees``.
+    """
+    function, *others = functions
+    code = replace(_for_a_strand(start, function), callees=callees)
     plan = regions.uncut(code.flow, code.kinds, partial=code.geometry.partial)
     strand = Strand(code, plan, symbol + ".warp")
     texts, called = [strand.write()], []
@@ -69,4 +94,4 @@ def _callee_code(
         places=place, types=function.registers, allocas={}, prologue=[], params={}, counts={},
         callees=callees, is_callee=True,
     )  # fmt: skip
-    return analysed(code, parks=True)
+    return _for_a_strand(code, function)

@@ -155,12 +155,17 @@ class Flow:
         return out
 
 
-def build(function: Function, apart: Callable[[Instr], bool] | None = None) -> Flow:
+def build(
+    function: Function, apart: Callable[[Instr], bool] | None = None,
+    meets: Callable[[Instr], bool] = is_barrier,
+) -> Flow:  # fmt: skip
     """Cut at barriers, give each loop one last node, and number the nodes in walking order.
 
-    ``apart`` says before which further instructions to cut.
+    ``apart`` says before which further instructions to cut, ``meets`` what a barrier is.
     """
-    drafts = _split(function, apart)
+    drafts: list[_Draft] = []
+    for block in function.blocks:
+        _Cutter(drafts, block.label, apart, meets).cut(block.instrs, block.successors)
     entry = drafts[0].label
     table = {draft.label: draft for draft in drafts}
     order, loops = _arrange(table, entry)
@@ -261,20 +266,15 @@ def _unify_latches(
     return changed
 
 
-def _split(function: Function, apart: Callable[[Instr], bool] | None) -> list[_Draft]:
-    drafts: list[_Draft] = []
-    for block in function.blocks:
-        _Cutter(drafts, block.label, apart).cut(block.instrs, block.successors)
-    return drafts
-
-
 class _Cutter:
     """Cuts one block at barriers, traps and control transfers."""
 
     def __init__(
-        self, drafts: list[_Draft], label: str, apart: Callable[[Instr], bool] | None
-    ) -> None:
+        self, drafts: list[_Draft], label: str, apart: Callable[[Instr], bool] | None,
+        meets: Callable[[Instr], bool],
+    ) -> None:  # fmt: skip
         self._drafts = drafts
+        self._meets = meets
         self._apart = apart
         self._label = label
         self._pieces = 0
@@ -311,7 +311,7 @@ class _Cutter:
             elif instr.op in ("ret", "exit") or stops(instr):
                 if self._leave(instr, successors, last):
                     return
-            elif is_barrier(instr):
+            elif self._meets(instr):
                 self._barrier(instr)
             elif self._apart is not None and self._now.instrs and self._apart(instr):
                 after = self._fresh()

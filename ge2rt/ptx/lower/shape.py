@@ -44,6 +44,11 @@ def is_barrier(instr: Instr) -> bool:
     return not (instr.has("cluster") and instr.has("arrive"))  # they meet at barrier.cluster.wait
 
 
+def syncs_warp(instr: Instr) -> bool:
+    """Whether it is ``bar.warp.sync``."""
+    return instr.op in BARRIER and instr.has("warp")
+
+
 def takes_warp(instr: Instr) -> bool:
     """Whether an instruction is meant for all lanes of the warp together."""
     if instr.op in ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"):

@@ -16,13 +16,13 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Imm, Instr, Operand
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lanes import UNIFORM
-from ge2rt.ptx.lower.crew_ir import CrewSizes, crew_ir
+from ge2rt.ptx.lower.crew_ir import FIRST_OF_WARPS, CrewSizes, crew_ir
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry, Here
 from ge2rt.ptx.lower.head import head
 from ge2rt.ptx.lower.places import Frames, round_up
 from ge2rt.ptx.lower.regions import Plan
-from ge2rt.ptx.lower.shape import written_names
+from ge2rt.ptx.lower.shape import syncs_warp, written_names
 from ge2rt.ptx.lower.values import Code, Scope
 from ge2rt.ptx.lower.waits import waiting_loops
 from ge2rt.ptx.lower.walk import ATTEND, LoopFacts, Walker
@@ -48,7 +48,9 @@ class Meeting:
 
 
 def meeting(instr: Instr) -> Meeting:
-    """The operands of a ``bar`` or ``barrier`` of the block."""
+    """The operands of a ``bar`` or ``barrier``; of ``bar.warp.sync`` the count is of members."""
+    if syncs_warp(instr):
+        return Meeting(Imm(FIRST_OF_WARPS), instr.operands[0], True, None)
     operands = list(instr.operands)
     vote = None
     if instr.has("red"):
@@ -143,6 +145,9 @@ class Strand(Walker):
         found = meeting(node.control)
         number = self._one(scope, found.number, mask)
         count = self._one(scope, found.count, mask) if found.count else Value("i32", "0")
+        if syncs_warp(node.control):
+            number = e.binary("add", Value("i32", "%warp"), number)
+            count = e.call("llvm.ctpop", [count])
         here = mask or Value(self.word, "-1")
         target = node.targets[0]
         if not found.waits or mask is None:

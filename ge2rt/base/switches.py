@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +39,13 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+CHECKS = ("memory", "race", "init", "sync")
+
+
 def _names(text: str) -> frozenset[str]:
     names = frozenset(part.strip() for part in text.split(",") if part.strip())
-    known = {"memory", "race", "init", "sync"}
-    if not names <= known:
-        raise ValueError(f"names out of {', '.join(sorted(known))}")
+    if not names <= set(CHECKS):
+        raise ValueError(f"names out of {', '.join(sorted(CHECKS))}")
     return names
 
 
@@ -101,6 +104,20 @@ def get(name: str) -> Any:
             f"environment variable {name} is malformed",
             expected=str(fault), got=repr(text), next_step=f"{name}: {switch.doc}",
         ) from None  # fmt: skip
+
+
+@contextmanager
+def setting(name: str, text: str) -> Iterator[None]:
+    """Set a switch of this process for a while."""
+    before = os.environ.get(TABLE[name].name)
+    os.environ[name] = text
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def given() -> set[str]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ge2rt.base.errors import DeviceError
 from ge2rt.base.shapes import contiguous_strides
 from ge2rt.device.api import Dim3, LaunchShape
@@ -39,6 +41,9 @@ _NEXT = {
 }
 
 
+FAR = 1 << 16  # bytes from a buffer beyond which an address has nothing to do with it
+
+
 @dataclass(frozen=True)
 class Span:
     """Memory that a kernel may touch: ``low <= byte < high``.
@@ -56,6 +61,17 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.name} {self.text}".rstrip()
+
+
+def array_span(name: str, array: np.ndarray[Any, Any]) -> Span:
+    """The span of a NumPy array."""
+    ends = [s * (n - 1) for s, n in zip(array.strides, array.shape, strict=True)]
+    start = int(array.__array_interface__["data"][0])
+    low = start + sum(end for end in ends if end < 0)
+    high = start + sum(end for end in ends if end > 0) + array.itemsize if array.size else low
+    text = f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+    shape = array.shape if array.flags.c_contiguous else ()
+    return Span(name, low, high, text, array.itemsize, shape)
 
 
 @dataclass(frozen=True)
@@ -229,8 +245,10 @@ def _spot(address: int, size: int, space: int, scene: Scene) -> tuple[str, dict[
     span = _nearest(address, size, scene.spans)
     if span is None:
         return f"at {address:#x}, where the kernel has no memory", {"space": kind}
+    if max(span.low - address, address - span.high) > FAR:
+        return f"at {address:#x}, far from all that it was given", {"space": kind}
     offset = address - span.low
-    more = {"space": kind, "buffer": span.name, "offset": offset}
+    more: dict[str, Any] = {"space": kind, "buffer": span.name, "offset": offset}
     if address < span.low:
         return f"{_bytes(span.low - address)} before the start of {span}", more
     if address >= span.high:

@@ -232,7 +232,13 @@ class RawFunction:
         """Launch with arguments that :func:`look` has seen; ``shape`` is grid, block and shared."""
         ready = self.ready(loaded)
         packed = ready.packer.pack(values) if ready.packer else pack_unchecked(values)
-        launcher = ready.launcher(shape, self.name)
+        launcher: Any = ready.launcher(shape, self.name)
+        watching = getattr(launcher, "watching", None)
+        if watching is not None:
+            from ge2rt.raw.spans import argument_spans  # late: for checked launches only
+
+            named = ready.packer.signature.parameters if ready.packer else ()
+            launcher = watching(argument_spans(values, [p.name for p in named]), live=True)
         handle = stream_handle(stream, loaded.device)
         loaded.device.check_stream(handle)
         launcher(packed, handle)

@@ -242,6 +242,14 @@ extern "C" __global__ void k(float* out) {
   out[threadIdx.x] = 1;
 }
 """,
+    "lanes that meet at __syncwarp": """
+extern "C" __global__ void k(float* out) {
+  __shared__ float s[64];
+  int t = threadIdx.x;
+  if (t % 32 < 16) { s[t] = 1; __syncwarp(); out[t] = s[t + 16]; }
+  else { s[t] = 2; __syncwarp(); out[t] = s[t - 16]; }
+}
+""",
     "a thread waits for one that cannot run meanwhile": """
 extern "C" __global__ void k(float* out) {
   __shared__ volatile int flag;

@@ -74,13 +74,12 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         function.registers,
     )  # fmt: skip
     if stay and options.checks:
-        raise UnsupportedError(
-            "checks of recursion and of calls through pointers are not there on the cpu device",
-            next_step="unset GE2RT_CHECK",
-        )
+        raise _unchecked("recursion and calls through pointers")
     in_turn = bool(stay) or (needs_crew(flow, geometry) and not options.checks)
     phased = None if in_turn else analysed(start, parks=False)
-    if phased is None or (parts_meet(phased) and not options.checks):
+    if phased is None or parts_meet(phased):
+        if options.checks:
+            raise _unchecked("lanes that meet at __syncwarp from both sides of a branch")
         code, plan, body, arena = crew_of(start, symbol, [function, *others], callees(module, stay))
     else:
         code, plan, body, arena = _phases(module, phased, symbol, options)
@@ -92,6 +91,12 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         notes=_notes(code.kinds, plan, code),
         checked=code.watch.result(width, place.local_bytes) if code.watch is not None else None,
     )  # fmt: skip
+
+
+def _unchecked(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"checks of {what} are not there on the cpu device", next_step="unset GE2RT_CHECK"
+    )
 
 
 def _phases(

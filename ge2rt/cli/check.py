@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,17 +13,22 @@ import click
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from ge2rt.base import switches
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.cli.screen import console, table
+from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
-from ge2rt.run.cases import cases_for
-from ge2rt.run.check import Compiled, Outcome, compile_for, run_case
+from ge2rt.run.apart import Apart
+from ge2rt.run.cases import why_none
+from ge2rt.run.check import Compiled, Outcome, chosen, compile_for, run_case, settle
 from ge2rt.spec.model import KernelSpec
 from ge2rt.spec.registry import Registry, default_registry, load_registry
 
 SHOWN_FAULTS = 2  # cases of each kernel
 
 T = TypeVar("T")
+
+_NUMBER = re.compile(r"[0-9][0-9.e+-]*")
 
 
 @click.command()
@@ -31,9 +38,15 @@ T = TypeVar("T")
 @click.option("--arch", default="", help="Also build cubins: sm_75,sm_80,...")
 @click.option("--compile-only", is_flag=True, help="Do not run anything.")
 @click.option("--full", is_flag=True, help="The whole grid of cases, not the quick one.")
+@click.option(
+    "--checks",
+    default="",
+    help="Under checks on the cpu device: memory,race,init,sync, all or none."
+    " Default: memory for FILE, none for the registry.",
+)
 def check(
     file: Path | None, names: tuple[str, ...], device: str, arch: str, compile_only: bool,
-    full: bool,
+    full: bool, checks: str,
 ) -> None:  # fmt: skip
     """Check all kernels of FILE (default: the registry): YAML, templates, compilation, results.
 
@@ -46,8 +59,30 @@ def check(
         arches = [part.strip() for part in (arch or "sm_80").split(",")]
         good = _compile(screen, kernels, arches)
     if not compile_only:
-        good = _run(screen, kernels, device, full) and good
+        where, wanted = _where(device, checks, file is not None)
+        checking = switches.setting("GE2RT_CHECK", wanted) if wanted is not None else None
+        with checking or contextlib.nullcontext():
+            good = _run(screen, kernels, where, full) and good
     sys.exit(0 if good else 1)
+
+
+def _where(name: str, checks: str, own: bool) -> tuple[Device, str | None]:
+    """The device, and what to set GE2RT_CHECK to (None: leave it as it is)."""
+    if checks not in ("", "none"):
+        if name not in ("auto", "cpu"):
+            raise click.UsageError("checks run on the cpu device only: leave out --device")
+        return get_device("cpu"), ",".join(switches.CHECKS) if checks == "all" else checks
+    device = get_device(name)
+    if checks == "none":
+        return device, ""
+    if own and not switches.get("GE2RT_CHECK") and _is_here(device):
+        return device, "memory"
+    return device, None
+
+
+def _is_here(device: Device) -> bool:
+    """Whether kernels run in this process, so that a wrong one can harm it."""
+    return device.name == "cpu"
 
 
 def _kernels(file: Path | None, names: Iterable[str]) -> list[KernelSpec]:
@@ -100,27 +135,40 @@ def _cell(result: Compiled) -> str:
     return f"{len(result.sizes)} cubin{'s' if len(result.sizes) > 1 else ''}"
 
 
-def _run(screen: Console, kernels: list[KernelSpec], device: str, full: bool) -> bool:
+def _run(screen: Console, kernels: list[KernelSpec], where: Device, full: bool) -> bool:
     """Run all cases and print a table, then the first faults."""
-    where = get_device(device)
     numbers = ("cases", "passed", "not plain", "turned down", "seconds")
     shown = table("kernel", *numbers, right=numbers)
     everything: list[Outcome] = []
-    with _progress(screen) as progress:
+    without: list[str] = []
+    with _progress(screen) as progress, Apart(full) as apart:
         for kernel in kernels:
-            cases = cases_for(kernel, full)
+            cases = chosen(kernel, full)
             task = progress.add_task(kernel.name, total=len(cases))
-            outcomes = [run_case(case, where) for case in _stepping(progress, task, cases)]
+            steps = _stepping(progress, task, cases)
+            ran = apart.run(list(cases)) if _is_here(where) else (run_case(c, where) for c in cases)
+            outcomes = settle([outcome for outcome, _ in zip(ran, steps, strict=True)])
             progress.remove_task(task)
             shown.add_row(kernel.name, *_figures(outcomes))
             everything += outcomes
+            if not cases:
+                without.append(f"{kernel.name}: no case can be made: {why_none(kernel)}")
     screen.print(shown)
     faulty = [o for o in everything if o.faults]
-    for line in _faults(faulty):
+    for line in (*without, *_faults(faulty)):
         screen.print(line, style="red", markup=False, soft_wrap=True)
+    for line in _notes(everything):
+        screen.print(line, style="yellow", markup=False, soft_wrap=True)
     passed = sum(1 for o in everything if not o.faults and not o.skipped)
-    screen.print(f"{passed} of {len(everything)} cases passed on {where.name}")
-    return not faulty
+    under = ", ".join(sorted(switches.get("GE2RT_CHECK")))
+    screen.print(f"{passed} of {len(everything)} cases passed on {where.name}"
+                 + (f" under checks: {under}" if under and _is_here(where) else ""))  # fmt: skip
+    return not faulty and not without
+
+
+def _notes(outcomes: list[Outcome]) -> list[str]:
+    """What was left out, once for each kernel."""
+    return list(dict.fromkeys(f"{o.case.kernel.name}: {o.note}" for o in outcomes if o.note))
 
 
 def _figures(outcomes: list[Outcome]) -> list[str]:
@@ -140,8 +188,9 @@ def _faults(faulty: list[Outcome]) -> list[str]:
     for outcome in faulty:
         text = "; ".join(outcome.faults)
         of_kernel = told.setdefault(outcome.case.kernel.name, {})
+        kind = _NUMBER.sub("#", text.partition("\n")[0])  # extents, and code that is quoted, vary
         if len(of_kernel) < SHOWN_FAULTS:
-            of_kernel.setdefault(text, f"{outcome.case}: {text}")
+            of_kernel.setdefault(kind, f"{outcome.case}: {text}")
     lines = [line for of_kernel in told.values() for line in of_kernel.values()]
     more = len(faulty) - len(lines)
     return [*lines, *([f"... and {more} more cases"] if more else [])]

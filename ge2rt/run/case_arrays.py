@@ -16,7 +16,8 @@ from ge2rt.spec.reference import evaluate_reference
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_GUARD = 0x4B  # bytes of the outputs' memory before the run: far from 0 in every dtype
+_GUARD = 0x4B  # bytes of memory that no view covers, and of outputs: far from 0 in every dtype
+_MARGIN = 256  # guard bytes before and behind each buffer
 _DEFAULT = {
     "f16": Tolerance(1e-3, 1e-3), "bf16": Tolerance(8e-3, 8e-3), "f32": Tolerance(1e-5, 1e-5),
     "f64": Tolerance(1e-12, 1e-12),
@@ -25,10 +26,11 @@ _DEFAULT = {
 
 @dataclass(frozen=True)
 class Laid:
-    """A view and the memory (bytes) it lies in."""
+    """A view, the memory (bytes, with guards on both sides) it lies in, and its former bytes."""
 
     view: Array
     memory: Array
+    former: Array
 
     @property
     def address(self) -> int:
@@ -64,15 +66,22 @@ class CaseArrays:
     def faults(self, *, guards: bool = True) -> list[str]:
         """Say what is wrong after a run; empty if all is right.
 
-        With ``guards``, memory of an output that is no part of its view must be as it was.
+        With ``guards``, memory that no output's view covers must be as it was.
         """
         found: list[str] = []
         outputs = [b for b in self.case.kernel.outputs if b.name in self.buffers]
         for spec, expected in zip(outputs, self.expected, strict=True):
-            laid = self.buffers[spec.name]
-            found += _compare(self.case, spec.name, laid.view, expected)
-            if guards and self.case.layouts[spec.name] not in self.buffers and _disturbed(laid):
-                found.append(f"{spec.name}: memory beside the output was written")
+            found += _compare(self.case, spec.name, self.buffers[spec.name].view, expected)
+        written = {id(self.buffers[spec.name]) for spec in outputs}
+        for spec in self.case.kernel.buffers if guards else ():
+            laid = self.buffers.get(spec.name)
+            if laid is None or self.case.layouts[spec.name] in self.buffers:
+                continue
+            inside, beside = _disturbed(laid)
+            if beside:
+                found.append(f"{spec.name}: memory beside the {spec.role} was written")
+            if inside and id(laid) not in written:
+                found.append(f"{spec.name}: the input was written")
         return found
 
 
@@ -98,7 +107,7 @@ def make_arrays(case: Case) -> CaseArrays:
     inputs = [buffers[n].view.copy() if n in buffers else None
               for n in names[: len(case.kernel.inputs)]]  # fmt: skip
     outputs = [buffers[b.name].view for b in case.kernel.outputs if b.name in buffers]
-    if any(view.size for view in outputs):
+    if case.kernel.reference is not None and any(view.size for view in outputs):
         expected = evaluate_reference(bound, inputs)
         for view, right in zip(outputs, expected, strict=True):
             if view.dtype == np.bool_:  # a pattern of bytes would be no bool
@@ -135,9 +144,9 @@ def _lay(layout: str, shape: tuple[int, ...], dtype: DType, values: Array | None
         grown = shape[::-1]
     size = int(np.prod(grown)) * dtype.itemsize
     # room for aligning the start to 64 bytes, as an allocation of a device would be
-    room = np.full(size + 64, _GUARD, dtype=np.uint8)
-    memory = room[-int(room.ctypes.data) % 64 :][:size]
-    whole = memory.view(dtype.numpy).reshape(grown)
+    room = np.full(size + 2 * _MARGIN + 64, _GUARD, dtype=np.uint8)
+    memory = room[-int(room.ctypes.data) % 64 :][: size + 2 * _MARGIN]
+    whole = memory[_MARGIN : _MARGIN + size].view(dtype.numpy).reshape(grown)
     if values is None and dtype.kind == "bool":
         whole[...] = False
     view = _view(layout, whole, shape)
@@ -146,7 +155,7 @@ def _lay(layout: str, shape: tuple[int, ...], dtype: DType, values: Array | None
             whole[...] = values[: grown[0]]
         else:
             view[...] = values
-    return Laid(view, memory)
+    return Laid(view, memory, memory.copy())
 
 
 def _view(layout: str, whole: Array, shape: tuple[int, ...]) -> Array:
@@ -172,8 +181,8 @@ def _describe(case: Case, spec: Any, laid: Laid) -> BufferDesc:
     return BufferDesc(view.shape, DTYPES[case.dtype(spec)], strides)
 
 
-def _disturbed(laid: Laid) -> bool:
-    """Whether bytes outside the view differ from the pattern."""
+def _disturbed(laid: Laid) -> tuple[bool, bool]:
+    """Whether bytes inside the view, and outside of it, differ from what they were."""
     inside = np.zeros(laid.memory.shape, dtype=np.bool_)
     start = laid.address - int(laid.memory.ctypes.data)
     if laid.view.size:
@@ -182,8 +191,8 @@ def _disturbed(laid: Laid) -> bool:
             inside[start:], (*laid.view.shape, item), (*laid.view.strides, 1)
         )
         marks[...] = True
-    outside = laid.memory[~inside]
-    return bool(outside.size) and not bool(np.isin(outside, (_GUARD, 0)).all())
+    changed = laid.memory != laid.former
+    return bool(changed[inside].any()), bool(changed[~inside].any())
 
 
 def _compare(case: Case, name: str, got: Array, expected: Array) -> list[str]:

@@ -74,8 +74,21 @@ class Case:
 
 
 def cases_for(kernel: KernelSpec, full: bool = False) -> list[Case]:
-    """Draw cases that the kernel accepts: 32 or more, 160 or more if ``full``."""
+    """Draw cases that the kernel accepts: 32 or more, 160 or more if ``full``.
+
+    Every dtype of every type variable is among them, unless the kernel refuses it.
+    """
+    return _draw(_Maker(kernel), full)
+
+
+def why_none(kernel: KernelSpec) -> str:
+    """Why :func:`cases_for` gives nothing: what the kernel said to most of the draws."""
     maker = _Maker(kernel)
+    _draw(maker, False)
+    return maker.refusals.most_common(1)[0][0] if maker.refusals else "nothing was drawn"
+
+
+def _draw(maker: _Maker, full: bool) -> list[Case]:
     wanted = max(FULL if full else QUICK, (2 if full else 1) * maker.longest)
     found: dict[str, Case] = {}
     for attempt in range(wanted * _TRIES):
@@ -85,6 +98,12 @@ def cases_for(kernel: KernelSpec, full: bool = False) -> list[Case]:
             maker.count(case)
         if len(found) >= wanted:
             break
+    for number, (name, dtype) in enumerate(maker.unused()):
+        for attempt in range(_TRIES * 10):
+            case = maker.make((number + 1) * 1_000_000 + attempt, {name: dtype})
+            if case is not None:
+                found[str(case)] = case
+                break
     return list(found.values())
 
 
@@ -99,7 +118,13 @@ class _Maker:
         self.longest = max([len(t) for t in kernel.types.values()] + choices, default=1)
         self.random = random.Random(self.seed)
         self.used: Counter[tuple[str, Any]] = Counter()
+        self.refusals: Counter[str] = Counter()
         self.number = 0
+
+    def unused(self) -> list[tuple[str, str]]:
+        """Dtypes of type variables that no accepted case used."""
+        choices = ((name, dtype) for name, types in self.kernel.types.items() for dtype in types)
+        return [choice for choice in choices if not self.used[choice]]
 
     def count(self, case: Case) -> None:
         """Remember what an accepted case used."""
@@ -115,11 +140,12 @@ class _Maker:
         least = min(self.used[name, option] for option in options)
         return self.random.choice([o for o in options if self.used[name, o] == least])
 
-    def make(self, attempt: int) -> Case | None:
-        """Draw a case; None if the kernel refuses what was drawn."""
+    def make(self, attempt: int, wanted: Mapping[str, str] | None = None) -> Case | None:
+        """Draw a case (with the dtypes ``wanted``); None if the kernel refuses what was drawn."""
         self.random = random.Random(self.seed * 1_000_003 + attempt)
         dims = self.dims()
         types = {name: self.pick(name, dtypes) for name, dtypes in self.kernel.types.items()}
+        types |= wanted or {}
         attrs = self.attrs(dims)
         absent = {b.name for b in self.kernel.buffers if b.optional and self.random.random() < 0.4}
         case = Case(self.kernel, dims, types, attrs, {}, self.seed + attempt)
@@ -203,10 +229,13 @@ class _Maker:
         wanted = [b.name for b in self.kernel.outputs if b.optional and b.name not in absent]
         try:
             outputs = infer_outputs(self.kernel, inputs, case.attrs, optional=wanted)
-        except Ge2rtError:
+        except Ge2rtError as fault:
+            self.refusals[fault.record.message] += 1
             return None
         descs = [*inputs, *outputs]
-        if not isinstance(match(self.kernel, descs, case.attrs), Bound):
+        bound = match(self.kernel, descs, case.attrs)
+        if not isinstance(bound, Bound):
+            self.refusals[bound.message] += 1
             return None
         pairs = zip(self.kernel.buffers, descs, strict=True)
         return {b.name: d.shape for b, d in pairs if d is not None}

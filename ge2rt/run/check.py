@@ -1,12 +1,16 @@
-"""Check kernels: run their cases against the reference, and compile them for architectures."""
+"""Check kernels: run their cases against the reference, and compile them for architectures.
+
+Where a kernel runs in this process, :mod:`ge2rt.run.apart` runs the cases in another one.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ge2rt.base.errors import Ge2rtError
+from ge2rt.base import switches
+from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.build.compile import build
 from ge2rt.build.problem import make_problem
 from ge2rt.device.api import Device
@@ -22,12 +26,17 @@ from ge2rt.spec.model import KernelSpec, Refusal
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case after its run; no ``faults`` if all is right; ``skipped`` is a reason or empty."""
+    """One case after its run; no ``faults`` if all is right; ``skipped`` is a reason or empty.
+
+    ``note`` says what was left out; ``compiled`` is false where nothing had to be compiled.
+    """
 
     case: Case
     faults: tuple[str, ...]
     seconds: float
     skipped: str = ""
+    note: str = ""
+    compiled: bool = True
 
 
 @dataclass(frozen=True)
@@ -41,18 +50,65 @@ class Compiled:
     fault: str = ""
 
 
+NO_REFERENCE = "no reference: compiled only"
+NOTHING_RAN = "nothing to compute, and no other case compiles"
+
+
 def run_case(case: Case, device: Device) -> Outcome:
     """Run one case on a device and compare with the reference."""
     start = time.perf_counter()
+    note = ""
     try:
         arrays = make_arrays(case)
         turned_down = match(case.kernel, arrays.descs, case.attrs, device.props)
         if isinstance(turned_down, Refusal):
             return Outcome(case, (), time.perf_counter() - start, explain(turned_down))
-        execute(arrays, device)
+        if case.kernel.reference is None:
+            plan_for(case.kernel.name, arrays.descs, case.attrs, device).compiled()
+            return Outcome(case, (), time.perf_counter() - start, note=NO_REFERENCE)
+        note = _executed(arrays, device)
     except Ge2rtError as fault:
         return Outcome(case, (str(fault),), time.perf_counter() - start)
-    return Outcome(case, tuple(arrays.faults()), time.perf_counter() - start)
+    faults, seconds = tuple(arrays.faults()), time.perf_counter() - start
+    return Outcome(case, faults, seconds, note=note, compiled=not arrays.is_empty)
+
+
+def _executed(arrays: CaseArrays, device: Device) -> str:
+    """Run a case; without checks, as the note says, where there are none for its kernel."""
+    try:
+        execute(arrays, device)
+    except UnsupportedError as fault:
+        if "GE2RT_CHECK" not in fault.record.next_step:
+            raise
+        with switches.setting("GE2RT_CHECK", ""):
+            execute(arrays, device)
+        return f"ran without checks: {fault.record.message}"
+    return ""
+
+
+def settle(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """All outcomes of one kernel, where cases with nothing to compute prove nothing by themselves.
+
+    They only count when another case was compiled and ran.
+    """
+    ran = any(o.compiled and not o.faults and not o.skipped for o in outcomes)
+    if ran:
+        return list(outcomes)
+    return [
+        o if o.compiled or o.faults else replace(o, skipped=o.skipped or NOTHING_RAN)
+        for o in outcomes
+    ]
+
+
+def chosen(kernel: KernelSpec, full: bool = False) -> list[Case]:
+    """The cases to run: of a kernel without a reference one for each choice of dtypes."""
+    cases = cases_for(kernel, full)
+    if kernel.reference is not None:
+        return cases
+    by_types: dict[tuple[str, ...], Case] = {}
+    for case in sorted(cases, key=lambda c: any(0 in shape for shape in c.shapes.values())):
+        by_types.setdefault(tuple(case.types.values()), case)
+    return list(by_types.values())
 
 
 def execute(arrays: CaseArrays, device: Device) -> None:
@@ -63,12 +119,6 @@ def execute(arrays: CaseArrays, device: Device) -> None:
         plan.launch(arrays.pointers)
     else:
         _run_away(arrays, device, plan)
-
-
-def check_kernel(kernel: KernelSpec, device: Device, *, full: bool = False) -> Iterator[Outcome]:
-    """Run the kernel's whole grid of cases."""
-    for case in cases_for(kernel, full):
-        yield run_case(case, device)
 
 
 def compile_for(kernel: KernelSpec, arch: str) -> Compiled:

@@ -9,8 +9,8 @@ from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError, InternalError, InvalidArgumentError, set_last_error
 from ge2rt.base.text import one_line
 
+# no handler of its own: without one Python writes errors to stderr, where callers see them
 log = logging.getLogger("ge2rt")
-log.addHandler(logging.NullHandler())
 
 _OWN = frozenset({"ge2rt", "numpy", "ml_dtypes", "jinja2", "yaml", "pydantic", "llvmlite", "cupy"})
 

@@ -57,7 +57,7 @@ def test_a_good_kernel_passes(check):
     name, count, passed, not_plain, turned_down, _ = out.splitlines()[1].split()
     assert (name, count, turned_down) == ("twice", passed, "0")
     assert int(not_plain) * 2 >= int(count) >= 8
-    assert out.splitlines()[-1] == f"{count} of {count} cases passed on cpu"
+    assert out.splitlines()[-1] == f"{count} of {count} cases passed on cpu under checks: memory"
 
 
 def test_a_wrong_reference_is_a_fault_with_the_case(check):
@@ -95,6 +95,68 @@ def test_out_of_bounds_beside_a_view_is_seen(check):
     status, out, _ = check(template=TEMPLATE.replace("y[i *", "y[1] = y[i *"))
     assert status == 1
     assert "wrong" in out or "memory beside the output was written" in out
+
+
+def test_an_access_behind_the_end_is_found(check):
+    late = TEMPLATE.replace("i < {{ N }}", "i <= {{ N }}")
+    status, out, _ = check(template=late)
+    assert status == 1
+    assert "reads 4 bytes directly past the end of input x" in out
+    # without the checks the guards behind the buffer tell
+    status, out, _ = check("--checks", "none", template=late)
+    assert status == 1
+    assert "y: memory beside the output was written" in out
+    assert out.splitlines()[-1].endswith("cases passed on cpu")
+
+
+def test_a_written_input_is_a_fault(check):
+    wrong = TEMPLATE.replace(") y[", ") ((float*)x)[i * {{ x.strides[0] }}] += 1.0f, y[").replace(
+        "2.0f * x[i * {{ x.strides[0] }}]", "2.0f * (x[i * {{ x.strides[0] }}] - 1.0f)"
+    )
+    status, out, _ = check("--checks", "none", template=wrong)
+    assert status == 1
+    assert "x: the input was written" in out
+
+
+def test_a_kernel_that_kills_its_process_does_not_end_the_check(check):
+    other = DECLARATION + DECLARATION.partition("kernels:\n")[2].replace("twice", "wild").replace(
+        "template: wild", "template: twice"
+    )
+    deadly = TEMPLATE.replace(
+        "  int i", "  {% if 'wild' in kernel %}*(volatile int*)64 = 1;{% endif %}\n  int i"
+    )
+    status, out, _ = check("--checks", "none", declaration=other, template=deadly)
+    assert status == 1
+    assert "wild(x:" in out
+    assert "the process died of SIGSEGV" in out
+    rows = {line.split()[0]: line.split() for line in out.splitlines()[1:3]}
+    assert rows["twice"][1] == rows["twice"][2]
+    assert rows["wild"][2] == "0"
+
+
+def test_a_kernel_without_a_reference_is_only_compiled(check):
+    plain = DECLARATION.replace('    reference: "2 * x"\n', "")
+    status, out, _ = check(declaration=plain)
+    assert status == 0
+    assert out.count("twice: no reference: compiled only") == 1
+    status, out, _ = check(declaration=plain, template=TEMPLATE.replace("2.0f", "two"))
+    assert status == 1
+    assert 'identifier "two" is undefined' in out
+
+
+def test_no_case_at_all_is_a_fault(check):
+    never = DECLARATION + '    requires: ["N < 0  # more than nothing"]\n'
+    status, out, _ = check(declaration=never)
+    assert status == 1
+    assert "twice: no case can be made: more than nothing" in out
+
+
+def test_one_compile_error_is_told_once(check):
+    status, out, _ = check(template=TEMPLATE.replace("2.0f", "two"))
+    assert status == 1
+    assert out.count('identifier "two" is undefined') == 1
+    name, _, passed, *_ = out.splitlines()[1].split()
+    assert (name, passed) == ("twice", "0")  # cases without elements prove nothing
 
 
 def test_archs_that_a_kernel_does_not_admit_are_told(check):

@@ -24,6 +24,7 @@ _INCLUDES = [
     for root in site.getsitepackages()
     for path in glob.glob(root + "/nvidia/cuda_runtime/include")
     + glob.glob(root + "/nvidia/cuda_cccl/include")
+    + glob.glob(root + "/nvidia/cu13/include")
 ]
 
 

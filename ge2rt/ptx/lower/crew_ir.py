@@ -58,12 +58,18 @@ module asm "  mov x0, x19; blr x20; brk #1"
 # Bytes from the first saved word to the stack's top, and where strand, function and return lie.
 _FIRST_FRAME = {"x86_64": (72, 0, 8, 48), "aarch64": (160, 0, 8, 88)}
 
+DECLARATIONS = {
+    "ge2rt_switch": "declare void @ge2rt_switch(ptr, i64)",
+    "ge2rt_trampoline": "declare void @ge2rt_trampoline()",
+    "malloc": "declare ptr @malloc(i64)",
+    "free": "declare void @free(ptr)",
+    "sched_yield": "declare i32 @sched_yield()",
+    "llvm.umin.i32": "declare i32 @llvm.umin.i32(i32, i32)",
+    "llvm.memset.p0.i64": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+}  # fmt: skip
+"""Functions that the text calls, by name."""
+
 _TEXT = """
-declare void @ge2rt_switch(ptr, i64)
-declare void @ge2rt_trampoline()
-declare ptr @malloc(i64)
-declare void @free(ptr)
-declare i32 @sched_yield()
 
 define internal void @crew_yield(ptr %strand) noinline {
   %crew_p = getelementptr i8, ptr %strand, i64 8
@@ -96,7 +102,6 @@ define internal void @crew_living(ptr %strand, i32 %lanes) noinline {
   ret void
 }
 
-declare i32 @llvm.umin.i32(i32, i32)
 define internal i1 @crew_full(ptr %crew, ptr %bar, i32 %count) noinline {
   %arrived = load i32, ptr %bar
   %all_p = getelementptr i8, ptr %crew, i64 40
@@ -289,7 +294,6 @@ good:
   ret ptr %crew
 }
 
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal void @crew_begin(ptr %crew, ptr %launch, i64 %block) noinline {
 entry:

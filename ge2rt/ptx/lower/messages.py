@@ -65,9 +65,9 @@ write:
   ret ptr %body
 }}"""
 
-_PRINT = f"""declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define internal i32 @ge2rt_print(ptr %launch, i64 %block, i32 %thread, i64 %format, i64 %args)
-noinline cold {{
+_COPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+_PRINT = f"""define internal i32 @ge2rt_print(ptr %launch, i64 %block, i32 %thread, i64 %format,
+i64 %args) noinline cold {{
 entry:
   %text = inttoptr i64 %format to ptr
   %given = inttoptr i64 %args to ptr
@@ -118,6 +118,7 @@ def print_text(scope: Scope, instr: Instr) -> list[Value]:
     values = [_argument(scope, instr, k, "i64") for k in range(2)]
     scope.e.declarations["ge2rt_record"] = _RECORD
     scope.e.declarations["ge2rt_print"] = _PRINT
+    scope.e.declarations["llvm.memcpy.p0.p0.i64"] = _COPY
 
     def step(e: Emitter, args: Sequence[Value]) -> list[Value]:
         return [e.raw(f"call i32 @ge2rt_print({', '.join(map(str, args))})", "i32")]

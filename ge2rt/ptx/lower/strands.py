@@ -16,7 +16,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Imm, Instr, Operand
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lanes import UNIFORM
-from ge2rt.ptx.lower.crew_ir import FIRST_OF_WARPS, CrewSizes, crew_ir
+from ge2rt.ptx.lower.crew_ir import DECLARATIONS, FIRST_OF_WARPS, CrewSizes, crew_ir
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry, Here
 from ge2rt.ptx.lower.head import head
@@ -322,5 +322,5 @@ def crew_text(strand: Strand, symbol: str, others: Sequence[Strand]) -> tuple[st
         max([strand.stack, *(_CALL_STACK + 2 * other.stack for other in others)]),
         max([_STACK // 2, *(other.stack for other in others)]),
     )  # fmt: skip
-    strand.e.declarations["ge2rt_attend"] = ATTEND
+    strand.e.declarations.update(DECLARATIONS, ge2rt_attend=ATTEND)
     return crew_ir(sizes, machine), sizes.arena

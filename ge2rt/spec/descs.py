@@ -21,7 +21,7 @@ from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import canonical_strides, contiguous_strides
 from ge2rt.base.text import show
 from ge2rt.spec.model import BufferDesc
-from ge2rt.spec.suggest import did_you_mean
+from ge2rt.spec.suggest import did_you_mean, nearest
 
 LAYOUTS = ("rowmajor", "strided", "NCHW", "NHWC")
 MAX_RANK = 32
@@ -87,10 +87,10 @@ def parse_buffer(entry: Any, name: str = "buffer") -> BufferDesc:
         raise _wrong(name, "a dict", entry)
     if "shape" not in entry or "dtype" not in entry:
         absent = "dtype" if "shape" in entry else "shape"
-        near = did_you_mean(absent, [k for k in entry if isinstance(k, str)])
+        near = nearest(absent, [k for k in entry if isinstance(k, str)])
         raise InvalidArgumentError(
             f"{absent} is missing", argument=f"{name}.{absent}", detail="argument",
-            next_step=near and f"{near} is not known",
+            next_step=near and f"the key {near!r} is not known",
         )  # fmt: skip
     shape = _extents(entry["shape"], f"{name}.shape")
     layout = _layout(entry.get("layout"), len(shape), f"{name}.layout")

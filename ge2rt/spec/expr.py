@@ -21,7 +21,7 @@ import numpy as np
 
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
 from ge2rt.spec.functions import HOST_FUNCTIONS
-from ge2rt.spec.suggest import did_you_mean, listing
+from ge2rt.spec.suggest import hinted
 
 MAX_TEXT = 4096
 MAX_DEPTH = 64
@@ -222,8 +222,8 @@ def _check_call(node: ast.Call, text: str, language: Language) -> None:
         raise _fault(text, node.col_offset, "* and ** arguments are not allowed")
     name = node.func.id
     if language.functions is not None and name not in language.functions:
-        hint = did_you_mean(name, language.functions) or f"known: {listing(language.functions)}"
-        raise _fault(text, node.col_offset, f"unknown function {name!r}; {hint}")
+        message = hinted(f"unknown function {name!r}", name, language.functions or ())
+        raise _fault(text, node.col_offset, message)
 
 
 _NOT_A_NAME = "only functions of the table can be called, by their bare names"
@@ -323,10 +323,8 @@ class _Evaluation:
         try:
             return self.names[node.id]
         except KeyError:
-            hint = did_you_mean(node.id, self.names) or f"known: {listing(self.names)}"
-            raise _fault(
-                self.text, node.col_offset, f"name {node.id!r} is not known here; {hint}"
-            ) from None
+            message = hinted(f"name {node.id!r} is not known here", node.id, self.names)
+            raise _fault(self.text, node.col_offset, message) from None
 
     def binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)

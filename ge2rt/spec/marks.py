@@ -76,12 +76,34 @@ def read_yaml(data: bytes | str) -> Document:
         mark = fault.problem_mark or fault.context_mark
         where = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         what = ": ".join(p for p in (fault.context, fault.problem) if p)
-        raise MarksFault(where, f"YAML syntax: {what}") from None
+        raise MarksFault(where, f"YAML syntax: {what}{_hint(fault.problem or '')}") from None
     except yaml.reader.ReaderError as fault:
         where = _position(text, fault.position)
         raise MarksFault(where, f"YAML syntax: {fault.reason}") from None
     except yaml.YAMLError as fault:
         raise MarksFault((1, 1), f"YAML syntax: {fault}") from None
+
+
+# a part of what the readers say -> what to do
+_HINTS: Mapping[str, str] = {
+    "mapping values are not allowed": "quote the text: a colon followed by a space starts a"
+    " mapping; or the line is indented too deep",
+    "cannot start any token": "indent by spaces, and quote a text that begins with @ % ` or a tab",
+    "expected ',' or": "close the bracket, and quote texts that hold commas, brackets or quotes",
+    "expected node content": "close the bracket, or give a value",
+    "expected key": "keys of one mapping begin in the same column",
+    "expected <block end>": "keys of one mapping begin in the same column",
+    "expected '-' indicator": "the items of one list begin in the same column",
+    "unexpected end of stream": "close the quote",
+    "expected ':'": "a key is followed by a colon and a space",
+    "undefined alias": "quote a text that begins with *",
+    "expected alphabetic or numeric": "quote a text that begins with * or &",
+}
+
+
+def _hint(problem: str) -> str:
+    found = next((hint for part, hint in _HINTS.items() if part in problem), "")
+    return f"; {found}" if found else ""
 
 
 def _decode(data: bytes | str) -> str:

@@ -256,18 +256,17 @@ class _Binding:
             self.names[key] = value
             self.origin[key] = spec.name
         elif self.names[key] != value:
-            shown = _axes(value) if isinstance(value, tuple) else value
             known = self.names[key]
             known = _axes(known) if isinstance(known, tuple) else known
-            self.misfit(spec, desc, f"{key} is {known} in {self.where(key)} but {shown} here")
+            self.misfit(spec, desc, f" with {key} = {known} as in {self.where(key)}")
 
     def where(self, key: str) -> str:
         return self.origin.get(key, "the attributes" if key in self.attrs else "`let`")
 
     def misfit(self, spec: BufferSpec, desc: BufferDesc, why: str = "") -> None:
         wanted = ", ".join(str(p) for p in spec.pattern or ())
-        _refuse(f"shape does not fit{': ' if why else ''}{why}", argument=spec.name,
-                expected=f"[{wanted}]", got=_axes(desc.shape), detail="shape")  # fmt: skip
+        _refuse("shape does not fit", argument=spec.name, expected=f"[{wanted}]{why}",
+                got=_axes(desc.shape), detail="shape")  # fmt: skip
 
     def formula(self, spec: BufferSpec) -> tuple[int, ...]:
         assert spec.formula is not None

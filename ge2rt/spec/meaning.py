@@ -6,6 +6,7 @@ named in ``broken`` are left out, and names are not judged where a section that 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -20,7 +21,7 @@ from ge2rt.spec.expr import HOST, Language, parse
 from ge2rt.spec.marks import Path
 from ge2rt.spec.model import Refusal
 from ge2rt.spec.reference import REFERENCE
-from ge2rt.spec.suggest import did_you_mean, listing
+from ge2rt.spec.suggest import did_you_mean, hinted
 
 Found = tuple[Path, str, bool]  # path, message, whether the key is meant
 
@@ -41,13 +42,15 @@ class _Scope:
     folder: FilePath
     gone: frozenset[str]  # sections that are left out because their structure is broken
     buffers: dict[str, Path] = field(default_factory=dict)
-    dims: set[str] = field(default_factory=set)
+    dims: dict[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for path, buffer in self.each_buffer():
             self.buffers.setdefault(buffer["name"], path)
             shape = buffer["shape"] if isinstance(buffer["shape"], list) else []
-            self.dims |= {part.removeprefix("*") for part in shape if isinstance(part, str)}
+            for j, part in enumerate(shape):
+                if isinstance(part, str):
+                    self.dims.setdefault(part.removeprefix("*"), (*path, "shape", j))
 
     def each_buffer(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         for role in ("inputs", "outputs"):
@@ -65,7 +68,7 @@ class _Scope:
     def values(self) -> set[str]:
         """Names of a bound call, without lets."""
         declared = set(self.section("attrs", {})) | set(self.section("types", {}))
-        return declared | self.dims | set(self.buffers)
+        return declared | set(self.dims) | set(self.buffers)
 
     @property
     def bound(self) -> set[str]:
@@ -112,15 +115,13 @@ def _duplicates(kernels: list[Any]) -> Iterator[Found]:
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    hint = did_you_mean(name, names) or f"known: {listing(names, 20) if names else 'none'}"
-    return f"unknown {what} {name!r}; {hint}"
+    return hinted(f"unknown {what} {name!r}", name, sorted(known), 20)
 
 
 def _unknown_dtype(name: str, types: Iterable[str] = ()) -> str:
     for dtype in DTYPES.values():
         if dtype.numpy_name == name:
-            return f"unknown dtype {name!r}; did you mean {dtype.name!r}?"
+            return f"unknown dtype {name!r}. Did you mean {dtype.name!r}?"
     return _unknown("dtype", name, [*types, *DTYPES])
 
 
@@ -139,9 +140,62 @@ def _one_name_each(scope: _Scope) -> Iterator[Found]:
             yield path, f"every template has a name {name!r} of its own", _keyed(path)
         seen.setdefault(name, what)
     reserved = {n for n, what in seen.items() if what not in ("in 'attrs'", "in 'let'")}
-    for name in sorted(scope.dims & reserved):
+    yield from _dimensions(scope)
+    for name in sorted(scope.dims.keys() & reserved):
         path = next(p for p, n, _ in given if n == name)
         yield path, f"the name {name!r} is used twice: a dimension and {seen[name]}", _keyed(path)
+
+
+def _dimensions(scope: _Scope) -> Iterator[Found]:
+    """Dimensions under names that mean something else."""
+    for name, path in scope.dims.items():
+        kind = attr_type(attr) if (attr := scope.section("attrs", {}).get(name)) else "int"
+        if name in DEVICE_NAMES:
+            yield path, f"the name {name!r} is a fact of the device", False
+        elif name in TEMPLATE_NAMES:
+            yield path, f"every template has a name {name!r} of its own", False
+        elif path[0] == "inputs" and name in scope.section("let", {}):
+            message = f"the name {name!r} is used twice: a dimension and in 'let'"
+            yield ("let", name), message, True
+        elif kind not in ("int", "ints", ""):
+            message = f"the name {name!r} is used twice: a dimension and a {kind} in 'attrs'"
+            yield ("attrs", name), message, True
+
+
+def _output_extents(scope: _Scope) -> Iterator[Found]:
+    """Extents of outputs must follow from the inputs: nothing else could allocate them."""
+    if scope.section("param_block", "") or not scope.knows("inputs", "attrs", "let"):
+        return  # a block gives the extents of all buffers
+    known = set(scope.section("attrs", {})) | set(scope.section("let", {}))
+    known |= {name for name, path in scope.dims.items() if path[0] == "inputs"}
+    for name, path in scope.dims.items():
+        if name not in known:
+            message = f"output extent {name} is not bound by any input, attribute or let"
+            yield path, f'{message}; give a formula, such as shape: "(2 * N,)"', False
+
+
+def _whole_launch(scope: _Scope) -> Iterator[Found]:
+    """Grids and blocks are whole numbers: / gives none."""
+    for part in ("grid", "block"):
+        for i, text in enumerate(scope.section("launch", {}).get(part, ())):
+            if isinstance(text, float) or (isinstance(text, str) and _divides(text)):
+                message = f"{text} is no whole number; write ceildiv(N, 256) or N // 256"
+                yield ("launch", part, i), message, False
+
+
+def _divides(text: str) -> bool:
+    """Whether the value of an expression may come from ``/``, not through a function."""
+    try:
+        found: list[ast.AST] = [parse(text, HOST).tree]
+    except InvalidArgumentError:
+        return False  # told by the structure's check
+    while found:
+        node = found.pop()
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            return True
+        if not isinstance(node, (ast.Call, ast.Compare)):
+            found += ast.iter_child_nodes(node)
+    return False
 
 
 def _keyed(path: Path) -> bool:
@@ -229,7 +283,7 @@ def _template(scope: _Scope) -> Iterator[Found]:
     if "\0" in name or not any((f / name).is_file() for f in template_folders(scope.folder)):
         found = [f.name for d in template_folders(scope.folder) for f in d.glob("*.j2")]
         hint = did_you_mean(name, found)
-        yield ("template",), f"no template {name!r} here" + (f"; {hint}" if hint else ""), False
+        yield ("template",), f"no template {name!r} here" + (f". {hint}" if hint else ""), False
         return
     file = next(f / name for f in template_folders(scope.folder) if (f / name).is_file())
     home = file.parents[len(pure.parts) - 1].resolve()
@@ -277,7 +331,7 @@ def _names(
     except InvalidArgumentError:
         return  # told by the structure's check
     for name in sorted(names - set(known)):
-        yield path, f"{_unknown('name', name, known)} (in {text!r})", False
+        yield path, hinted(f"unknown name {name!r} in {text!r}", name, sorted(known), 20), False
 
 
 def _cases(scope: _Scope) -> Iterator[Found]:
@@ -295,5 +349,5 @@ def _cases(scope: _Scope) -> Iterator[Found]:
 
 RULES: tuple[Callable[[_Scope], Iterator[Found]], ...] = (
     _one_name_each, _dtypes, _tolerances, _buffer_names, _attributes, _tunables, _template,
-    _let_names, _expression_names, _cases,
+    _let_names, _expression_names, _output_extents, _whole_launch, _cases,
 )  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.shapes import normalize_axes
-from ge2rt.spec.suggest import did_you_mean, listing
+from ge2rt.spec.suggest import hinted
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -254,8 +254,7 @@ def transpose(x: Any, axes: Any = None) -> Any:
 
 def _row(table: Mapping[str, Any], name: Any, what: str) -> Any:
     if name not in table:
-        hint = did_you_mean(str(name), table) or f"known: {listing(table)}"
-        raise ValueError(f"unknown {what} {name!r}; {hint}")
+        raise ValueError(hinted(f"unknown {what} {name!r}", str(name), table))
     return table[name]
 
 

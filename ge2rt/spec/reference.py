@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
 from ge2rt.spec import numeric
-from ge2rt.spec.expr import ARITHMETIC, Binary, Language
+from ge2rt.spec.expr import ARITHMETIC, Binary, Expression, Language
 from ge2rt.spec.functions import HOST_FUNCTIONS
 from ge2rt.spec.model import Bound, BufferDesc
 
@@ -91,6 +91,14 @@ def evaluate_reference(bound: Bound, arrays: Sequence[Array | None]) -> list[Arr
             "the kernel declares no reference", kernel=kernel.name,
             next_step="add `reference:` to its entry",
         )  # fmt: skip
+    try:
+        return _evaluate(bound, kernel.reference, arrays)
+    except Ge2rtError as fault:
+        raise fault.about(kernel=kernel.name, where=kernel.source) from None
+
+
+def _evaluate(bound: Bound, reference: Expression, arrays: Sequence[Array | None]) -> list[Array]:
+    kernel = bound.kernel
     names: dict[str, Any] = dict(bound.names)
     for spec, array, desc in zip(kernel.buffers, arrays, bound.descs, strict=False):
         names[spec.name] = None if array is None else _widen(np.asarray(array), desc)
@@ -98,7 +106,7 @@ def evaluate_reference(bound: Bound, arrays: Sequence[Array | None]) -> list[Arr
     functions = dict(_FUNCTIONS)
     functions["act"] = lambda *args, **kw: _act(act, args, kw)
     with np.errstate(all="ignore"):
-        value = kernel.reference.evaluate(names, Language(functions, _BINARY))
+        value = reference.evaluate(names, Language(functions, _BINARY))
         return _results(bound, value)
 
 

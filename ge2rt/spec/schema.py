@@ -21,7 +21,7 @@ from ge2rt.spec.faults import path_text, read_document, registry_error
 from ge2rt.spec.marks import Document, Path
 from ge2rt.spec.meaning import meaning_faults
 from ge2rt.spec.reference import REFERENCE
-from ge2rt.spec.suggest import did_you_mean, listing
+from ge2rt.spec.suggest import did_you_mean, hinted
 
 # Words that cannot be parameter names in CUDA C++.
 _CXX = frozenset(
@@ -272,8 +272,7 @@ def _translate(error: Any, document: Document) -> tuple[Path, str, bool]:
         return where[:-1], f"missing key {where[-1]!r}", False
     if kind == "extra_forbidden":
         known = list(_model_at(where[:-1]).model_fields)
-        hint = did_you_mean(str(where[-1]), known) or f"known: {listing(known, 40)}"
-        return where, f"unknown key; {hint}", True
+        return where, hinted("unknown key", str(where[-1]), known, 40), True
     if kind == "literal_error":
         return where, _not_a_choice(context["expected"], error["input"]), on_key
     if kind in _EXPECTED:
@@ -294,7 +293,7 @@ def _translate(error: Any, document: Document) -> tuple[Path, str, bool]:
 def _not_a_choice(expected: str, got: Any) -> str:
     known = [word for word in re.findall(r"'([^']*)'", expected) if word]
     hint = did_you_mean(got, known) if isinstance(got, str) else ""
-    return f"expected {' | '.join(known)}, got {_show(got)}" + (f"; {hint}" if hint else "")
+    return f"expected {' | '.join(known)}, got {_show(got)}" + (f". {hint}" if hint else "")
 
 
 def _model_at(path: Path) -> type[_Model]:

@@ -244,7 +244,7 @@ def test_template_faults_name_file_and_line(tmp_path, text, line, message):
 @pytest.mark.parametrize(
     ("text", "message", "step"),
     [
-        ("{{ X.stride[0] }}", "a buffer has no attribute 'stride'", "did you mean 'strides'?"),
+        ("{{ X.stride[0] }}", "a buffer has no attribute 'stride'", "Did you mean 'strides'?"),
         ("{{ X.colour }}", "a buffer has no attribute 'colour'", "it has contiguous, ctype"),
         ("{{ X.strides[9] }}", "has no element 9", "axes count from 0"),
         ("{{ nothing }}", "'nothing' is undefined", "names: "),

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from spec_files import one_kernel
 
 import ge2rt
 from ge2rt.base.errors import CompileError, InvalidArgumentError
 from ge2rt.build.diagnostics import PREFIX, failure
 from ge2rt.build.records import LineMap, Source
 from ge2rt.cli.screen import console
+from ge2rt.spec.descs import desc_of
 from ge2rt.spec.expr import parse
-from ge2rt.spec.reference import REFERENCE
+from ge2rt.spec.marks import MarksFault, read_yaml
+from ge2rt.spec.match import match
+from ge2rt.spec.model import Bound
+from ge2rt.spec.reference import REFERENCE, evaluate_reference
+from ge2rt.spec.suggest import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(
@@ -70,8 +78,53 @@ def test_an_input_by_keyword_is_told_apart_from_a_misspelt_attribute() -> None:
     x = np.ones((2, 3), np.float32)
     with pytest.raises(InvalidArgumentError, match="mask is an input: give it by position"):
         ge2rt.launch("softmax", x, mask=x)
-    with pytest.raises(InvalidArgumentError, match="did you mean 'axis'"):
+    with pytest.raises(InvalidArgumentError, match="Did you mean 'axis'"):
         ge2rt.launch("softmax", x, axs=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near"),
+    [
+        ("akt", ("act", "slope"), "act"),
+        ("nope", ("copy", "reduce"), ""),
+        ("saxpy", ("softmax", "copy"), ""),
+        ("layernrom", ("layernorm", "rmsnorm"), "layernorm"),
+        ("GEMM_BIAS", ("GEMM_BIAS_ACT", "REDUCE"), "GEMM_BIAS_ACT"),
+        ("gemm", ("gemm_bias_act_f32", "copy"), "gemm_bias_act_f32"),
+        ("transform", ("softmax", "transpose"), ""),
+    ],
+)
+def test_only_near_names_are_suggested(name: str, known: tuple[str, ...], near: str) -> None:
+    assert nearest(name, known) == near
+    assert did_you_mean(name, known) == (f"Did you mean {near!r}?" if near else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a: x: y", "quote the text: a colon followed by a space starts a mapping"),
+        ("a: [1, 2", "close the bracket"),
+        ("a: @x", "quote a text that begins with @"),
+        ("a: 'x", "close the quote"),
+        ("- 1\nb: 2", "the items of one list begin in the same column"),
+        ("a: 1\n b: 2\n  c", "a colon followed by a space starts a mapping"),
+        ("a: *", "quote a text that begins with *"),
+    ],
+)
+def test_yaml_syntax_has_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(MarksFault) as caught:
+        read_yaml(text)
+    assert hint in caught.value.message
+
+
+def test_a_reference_fault_says_where_the_kernel_stands(tmp_path: Path) -> None:
+    kernel = one_kernel(tmp_path, reference="X @ 1")
+    x = desc_of((2, 3), "f32")
+    bound = match(kernel, [x, x])
+    assert isinstance(bound, Bound)
+    with pytest.raises(InvalidArgumentError) as caught:
+        evaluate_reference(bound, [np.ones((2, 3))])
+    assert caught.value.record.where == f"{tmp_path / 'kernels.yaml'}:3"
 
 
 def test_shapes_do_not_become_emoji(capsys: pytest.CaptureFixture[str]) -> None:

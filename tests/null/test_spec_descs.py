@@ -84,7 +84,7 @@ def test_other_spellings() -> None:
         ({"strides": [2**62, 2**62], "shape": [3, 3]}, "a span of fewer than 2**63 elements"),
         ({"offset": 1.5}, "argument 'buffers[0].offset'"),
         ({"layout": "rowmajr"}, "argument 'buffers[0].layout': the value cannot be used; expected "
-         "rowmajor | strided | NCHW | NHWC, got 'rowmajr'. did you mean 'rowmajor'?"),
+         "rowmajor | strided | NCHW | NHWC, got 'rowmajr'. Did you mean 'rowmajor'?"),
         ({"layout": "NHWC"}, "expected a shape of 4 axes for NHWC, got 2"),
         ({"layout": 3}, "buffers[0].layout"),
         ({"device": "the GPU"}, "argument 'buffers[0].device': the value cannot be used; expected "
@@ -116,7 +116,7 @@ def test_refused_fields(changes: dict[str, Any], text: str) -> None:
         ),
         ({"buffers": [{}]}, "argument 'buffers[0].shape': shape is missing"),
         ({"buffers": [{"shape": []}]}, "argument 'buffers[0].dtype': dtype is missing"),
-        ({"buffers": [{"shap": [], "dtype": "f32"}]}, "did you mean 'shap'? is not known"),
+        ({"buffers": [{"shap": [], "dtype": "f32"}]}, "the key 'shap' is not known"),
         ({"attrs": 3}, "argument 'attrs': the value cannot be used; expected a dict of names"),
         ({"attrs": {1: 2}}, "argument 'attrs'"),
         ({"kernel": 1}, "argument 'descs.kernel'"),

@@ -132,7 +132,7 @@ def test_buffers_answer_questions() -> None:
         ("...", "is not allowed"),
         ("max(*S)", "arguments are not allowed"),
         ("max(**S)", "arguments are not allowed"),
-        ("1 + ceildivv(M, 2)", "column 5: unknown function 'ceildivv'; did you mean 'ceildiv'?"),
+        ("1 + ceildivv(M, 2)", "column 5: unknown function 'ceildivv'. Did you mean 'ceildiv'?"),
         ("__import__('os')", "unknown function '__import__'"),
         ("open('x')", "unknown function 'open'"),
         ("-" * 200 + "1", "nested too deeply"),
@@ -150,7 +150,7 @@ def test_refused_when_parsed(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("MM + 1", "expression 'MM + 1', column 1: name 'MM' is not known here; did you mean 'M'?"),
+        ("MM + 1", "expression 'MM + 1', column 1: name 'MM' is not known here. Did you mean 'M'?"),
         ("1 + M // Z", "expression '1 + M // Z', column 5: division by zero"),
         ("M % Z", "division by zero"),
         ("10 ** 10 ** 10", f"more than {MAX_BITS} bits"),

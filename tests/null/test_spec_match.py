@@ -108,21 +108,21 @@ REFUSALS: list[tuple[list[BufferDesc | None], dict[str, Any], str, str]] = [
     ([A, B, desc_of((6,), "f16"), D], {}, "dtype",
      "argument 'bias': dtype does not fit; expected f32, got f16"),
     ([A, f32(7, 6), D], {}, "shape",
-     "argument 'B': shape does not fit: K is 5 in A but 7 here; expected [K, N], got [7, 6]"),
+     "argument 'B': shape does not fit; expected [K, N] with K = 5 as in A, got [7, 6]"),
     ([A, B, f32(1), D], {}, "shape",
-     "argument 'bias': shape does not fit: N is 6 in B but 1 here; expected [N], got [1]"),
+     "argument 'bias': shape does not fit; expected [N] with N = 6 as in B, got [1]"),
     ([A, f32(5, 6, 1), D], {}, "shape",
      "argument 'B': shape does not fit; expected [K, N], got [5, 6, 1]"),
-    ([A, B, f32(4, 7)], {}, "shape", "N is 6 in B but 7 here"),
+    ([A, B, f32(4, 7)], {}, "shape", "expected [M, N] with N = 6 as in B, got [4, 7]"),
     ([A, B, desc_of((4, 6), "f32", (0, 1))], {}, "stride",
      "argument 'D': output has a zero stride; expected each element at its own address, got shape "
      "[4, 6], strides [0, 1]. write into a dense array and copy"),
     ([A, B, desc_of((4, 6), "f32", (1, 1))], {}, "stride", "argument 'D': output overlaps itself"),
     ([A, B, D], {"akt": "relu"}, "argument",
-     "argument 'akt': unknown attribute; expected act, slope, level, fast, axes. did you mean "
+     "argument 'akt': unknown attribute; expected act, slope, level, fast, axes. Did you mean "
      "'act'?"),
     ([A, B, D], {"act": "rely"}, "argument",
-     "argument 'act': attribute cannot be used; expected none | relu, got 'rely'. did you mean "
+     "argument 'act': attribute cannot be used; expected none | relu, got 'rely'. Did you mean "
      "'relu'?"),
     ([A, B, D], {"slope": 2}, "argument",
      "argument 'slope': attribute cannot be used; expected float >= 0 and <= 1, got 2"),
@@ -236,7 +236,7 @@ def test_same_star_twice_must_agree(tmp_path: Path) -> None:
     kernel = one_kernel(tmp_path)
     assert isinstance(match(kernel, [f32(2, 3), f32(2, 3)]), Bound)
     found = refused(match(kernel, [f32(2, 3), f32(3, 2)]))
-    assert found.message == "shape does not fit: S is [2, 3] in X but [3, 2] here"
+    assert (found.expected, found.got) == ("[*S] with S = [2, 3] as in X", "[3, 2]")
 
 
 def test_output_formula(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_nan_is_out_of_every_range(tmp_path: Path) -> None:
 def test_lets_may_wait_for_outputs(tmp_path: Path) -> None:
     kernel = one_kernel(
         tmp_path, let="{TOTAL: 'M * 2', LATER: 'TOTAL + 1'}",
-        outputs="[{name: Y, dtype: T, shape: [M]}]",
+        outputs="[{name: Y, dtype: T, shape: [M]}]", param_block="gemm_basic",
     )  # fmt: skip
     assert bound(match(kernel, [f32(2), f32(5)])).names["LATER"] == 11
     with pytest.raises(InvalidArgumentError, match="extent M does not follow from the inputs"):

@@ -79,7 +79,7 @@ def test_faults_of_a_reference(tmp_path: Path) -> None:
     for text, message in [
         ("(X, X)", "another number of outputs|another shape"),
         ("broadcast_to(X, (3, 2))", "the reference has another shape; expected .2,., got .3, 2."),
-        ("unary('relo', X)", "unknown unary function 'relo'; did you mean 'relu'"),
+        ("unary('relo', X)", "unknown unary function 'relo'. Did you mean 'relu'"),
     ]:
         bound = match(one_kernel(tmp_path, reference=f'"{text}"'), [desc, desc])
         assert isinstance(bound, Bound)

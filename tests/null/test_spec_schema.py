@@ -42,32 +42,32 @@ kernels:
 """
 
 FAULTS = """\
-2:1 kernelz: unknown key; did you mean 'kernels'?
+2:1 kernelz: unknown key. Did you mean 'kernels'?
 4:11 kernels[0].name: expected a lower case name, got 'Layernorm'
-6:15 kernels[0].template: no template 'kk.cu.j2' here; did you mean 'k.cu.j2'?
+6:15 kernels[0].template: no template 'kk.cu.j2' here. Did you mean 'k.cu.j2'?
 7:12 kernels[0].score: expected a whole number, got 'high'
-8:22 kernels[0].types.T[1]: unknown dtype 'f17'; did you mean 'f16'?
-10:47 kernels[0].inputs[0].optinal: unknown key; did you mean 'optional'?
-11:30 kernels[0].inputs[1].dtype: unknown dtype 'float32'; did you mean 'f32'?
+8:22 kernels[0].types.T[1]: unknown dtype 'f17'. Did you mean 'f16'?
+10:47 kernels[0].inputs[0].optinal: unknown key. Did you mean 'optional'?
+11:30 kernels[0].inputs[1].dtype: unknown dtype 'float32'. Did you mean 'f32'?
 12:42 kernels[0].outputs[0].shape: expression 'broadcst(N)', column 1: unknown function \
-'broadcst'; did you mean 'broadcast'?
-13:25 kernels[0].attrs.eps.type: expected int | float | bool | str | ints | dtype, got 'flot'; \
-did you mean 'float'?
+'broadcst'. Did you mean 'broadcast'?
+13:25 kernels[0].attrs.eps.type: expected int | float | bool | str | ints | dtype, got 'flot'. \
+Did you mean 'float'?
 14:21 kernels[0].launch.grid[0]: expression 'ceildiv(N, BN', column 8: syntax: '(' was never closed
-14:53 kernels[0].launch.sharedd: unknown key; did you mean 'shared'?
-15:17 kernels[0].tolerance.f33: unknown dtype 'f33'; did you mean 'f32'?
+14:53 kernels[0].launch.sharedd: unknown key. Did you mean 'shared'?
+15:17 kernels[0].tolerance.f33: unknown dtype 'f33'. Did you mean 'f32'?
 17:5 kernels[1].name: duplicate key, first on line 16
 19:15 kernels[1].template: a template's name cannot leave its folder
-22:32 kernels[1].outputs[0].dtype: unknown dtype 'f31'; did you mean 'f32'?
+22:32 kernels[1].outputs[0].dtype: unknown dtype 'f31'. Did you mean 'f32'?
 22:59 kernels[1].outputs[0].overlap[0]: unknown input 'Q'; known: A
-23:14 kernels[1].let.R: unknown name 'L'; known: A, D, K, M, act, z (in 'M * L')
+23:14 kernels[1].let.R: unknown name 'L' in 'M * L'; known: A, D, K, M, act, z
 24:14 kernels[1].prefer.BK: unknown tunable 'BK'; known: BM
 26:51 kernels[1].attrs.act.default: the default does not fit: expected none | relu, got 'gelu'
 26:58 kernels[1].attrs.z: the type is not clear from default and choices; add `type:`
-27:21 kernels[1].launch.grid[0]: unknown name 'MM'; did you mean 'M'? (in 'ceildiv(MM, BM)')
-27:49 kernels[1].launch.block[0]: unknown name 'BX'; known: A, BM, D, K, L, M, R, act, cc, kind, \
-tensor_cores, z (in 'cc + BX')
-28:16 kernels[1].reference: unknown name 'foo'; known: A, D, K, L, M, R, act, z (in 'act(A) + foo')
+27:21 kernels[1].launch.grid[0]: unknown name 'MM' in 'ceildiv(MM, BM)'. Did you mean 'M'?
+27:49 kernels[1].launch.block[0]: unknown name 'BX' in 'cc + BX'; known: A, BM, D, K, L, M, R, \
+act, cc, kind, tensor_cores, z
+28:16 kernels[1].reference: unknown name 'foo' in 'act(A) + foo'; known: A, D, K, L, M, R, act, z
 """
 
 
@@ -131,7 +131,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
          "or equal to 0, got -1"),
         ("param_block: gemm_basic", "param_block: gemm_basik", "28:18 kernels[0].param_block: "
          "expected "
-         "gemm_basic | gemm_forward_ex | gemm_backward_ex, got 'gemm_basik'; did you mean "
+         "gemm_basic | gemm_forward_ex | gemm_backward_ex, got 'gemm_basik'. Did you mean "
          "'gemm_basic'?"),
         ("let: {MN:", "let: {M-N:", "21:11 kernels[0].let.M-N: 'M-N' cannot be a name: letters, "
          "digits "
@@ -146,6 +146,18 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         ("{name: D, dtype: T", "{name: D, dtype: 'attr:act'", "14:26 "
          "kernels[0].outputs[0].dtype: no "
          "attribute 'act' of type dtype"),
+        ("let: {MN:", "let: {M:", "21:11 kernels[0].let.M: the name 'M' is used twice: a dimension "
+         "and in 'let'"),
+        ("slope: {type: float", "N: {type: float", "17:7 kernels[0].attrs.N: the name 'N' is used "
+         "twice: a dimension and a float in 'attrs'"),
+        ("shape: [M, K]", "shape: [block, K]", "10:37 kernels[0].inputs[0].shape[0]: every "
+         "template has a name 'block' of its own"),
+        ("shape: [M, K]", "shape: [cc, K]", "10:37 kernels[0].inputs[0].shape[0]: the name 'cc' is "
+         "a fact of the device"),
+        ('"ceildiv(N, 64)"', '"N / 64 + 1"', "25:21 kernels[0].launch.grid[0]: N / 64 + 1 is no "
+         "whole number; write ceildiv(N, 256) or N // 256"),
+        ("block: [256]", "block: [2.5]", "25:66 kernels[0].launch.block[0]: 2.5 is no whole "
+         "number; write ceildiv(N, 256) or N // 256"),
     ],
 )  # fmt: skip
 def test_one_fault(tmp_path: Path, old: str, new: str, fault: str) -> None:
@@ -162,12 +174,30 @@ def test_one_fault(tmp_path: Path, old: str, new: str, fault: str) -> None:
         ("api_version: 1\nkernels: [3]", "2:11 kernels[0]: expected a mapping, got 3"),
         (
             "a: [1,\n",
-            "2:1 YAML syntax: while parsing a flow node: did not find expected node content",
+            "2:1 YAML syntax: while parsing a flow node: did not find expected node content; close "
+            "the bracket, or give a value",
         ),
     ],
 )
 def test_not_a_kernels_file(tmp_path: Path, text: str, fault: str) -> None:
     assert fault in faults_of(tmp_path, text)
+
+
+def test_output_extents_follow_from_the_rest(tmp_path: Path) -> None:
+    text = GEMM.replace("    param_block: gemm_basic\n", "")
+    wide = text.replace("dtype: T, shape: [M, N]", "dtype: T, shape: [M, Q]")
+    (fault,) = faults_of(tmp_path, wide)
+    assert fault == (
+        "14:40 kernels[0].outputs[0].shape[1]: output extent Q is not bound by any input, "
+        'attribute or let; give a formula, such as shape: "(2 * N,)"'
+    )
+    bound = ("let: {MN", "let: {Q: 4, MN"), ("attrs:\n", "attrs:\n      Q: {default: 4}\n")
+    for old, new in (*bound, ("[M, Q]", "[M, 7]"), ("[M, Q]", '"(M, int(N / 2))"')):
+        Registry().add_file(write_file(tmp_path, wide.replace(old, new, 1)))
+
+
+def test_a_whole_number_may_come_from_a_division(tmp_path: Path) -> None:
+    Registry().add_file(write_file(tmp_path, GEMM.replace("ceildiv(N, 64)", "int(N / 64) + 1")))
 
 
 def test_another_api_version(tmp_path: Path) -> None:

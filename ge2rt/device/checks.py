@@ -37,10 +37,11 @@ from ge2rt.device.host import address_of
 from ge2rt.device.objects import ObjectStore
 from ge2rt.device.pool import AlignedBytes
 from ge2rt.device.pool_ir import CONTEXT
-from ge2rt.ptx.native import ABORT_CHECK, CHECK_CALLS, Checked, NativeKernel
+from ge2rt.ptx.native import ABORT_CHECK, CHECK_CALLS, LOG_HEAD, Checked, NativeKernel
 
 _MOST_BLOCKS = 1 << 20  # that are told apart by when they released memory
 _ALIGN = 15
+_WORKSPACE = 32  # where the grid's workspace lies in the log, see ptx/lower/messages.py
 
 
 class CheckedLauncher(CpuLauncher):
@@ -64,7 +65,9 @@ class CheckedLauncher(CpuLauncher):
 
     def _known(self, *, live: bool = True) -> list[Span]:
         """What any launch may touch."""
-        found = [*self._variables, *_lent]
+        start = self._log.address
+        workspace = Span("the grid's workspace", start + _WORKSPACE, start + LOG_HEAD)
+        found = [*self._variables, workspace, *_lent]
         if live:
             memory = self._device.memory.live()
             found += [Span("an allocation", low, low + nbytes) for low, nbytes in memory]

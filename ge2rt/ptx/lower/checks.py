@@ -24,6 +24,7 @@ from ge2rt.ptx.rules.operands import cast
 
 READ, WRITE = WHAT["READ"], WHAT["WRITE"]
 ATOMIC = READ | WRITE | WHAT["STRONG"]
+RELEASE = WHAT["ORDERS"]
 _SPACES = {"global": 1, "shared": 2, "local": 3, "const": 5}  # 0: found out by the address
 _STRONG = ("volatile", "relaxed", "acquire", "release", "acq_rel", "sc")
 _RELEASES = ("release", "acq_rel", "sc")

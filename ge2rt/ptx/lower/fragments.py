@@ -11,6 +11,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Imm, Instr, Operand
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lower.address import Where, moved, where
+from ge2rt.ptx.lower.checks import READ, WRITE
 from ge2rt.ptx.lower.loads import load
 from ge2rt.ptx.lower.memory import space_of
 from ge2rt.ptx.lower.shape import flatten
@@ -95,6 +96,8 @@ class _Fragment:
 def load_fragment(scope: Scope, instr: Instr) -> list[Value]:
     """``wmma.load``: the values of all registers."""
     operands = instr.operands
+    if scope.code.watch is not None:
+        scope.code.watch.warp(scope, instr, ())
     fragment = _Fragment(scope, instr, operands[1], operands[2] if len(operands) > 2 else None)
     count = len(flatten(operands[0]))
     e, active, found = scope.e, scope.active(instr), dict[str, Value]()
@@ -104,6 +107,7 @@ def load_fragment(scope: Scope, instr: Instr) -> list[Value]:
         if key not in found:
             word: Value | None = None
             for place, type, shift in fragment.pieces(register):
+                _watch(scope, instr, place, type, how=READ)
                 got = e.splat(load(scope, place, type, 1, active)[0])
                 if type in ("i8", "i16"):
                     got = e.convert("zext", got, "i32")
@@ -122,6 +126,8 @@ def _as_register(scope: Scope, word: Value, type: PtxType) -> Value:
 def store_fragment(scope: Scope, instr: Instr) -> None:
     """``wmma.store.d``."""
     operands = instr.operands
+    if scope.code.watch is not None:
+        scope.code.watch.warp(scope, instr, ())
     fragment = _Fragment(scope, instr, operands[0], operands[2] if len(operands) > 2 else None)
     e, active = scope.e, scope.active(instr)
     for register, operand in enumerate(o for o in flatten(operands[1]) if o is not None):
@@ -129,7 +135,14 @@ def store_fragment(scope: Scope, instr: Instr) -> None:
         word = e.splat(cast(e, scope.vector(operand), word_type))
         for place, type, shift in fragment.pieces(register):
             part = e.binary("lshr", word, e.const(word_type, shift)) if shift else word
+            _watch(scope, instr, place, type, how=WRITE)
             store(scope, place, [e.convert("trunc", part, type)], active)
+
+
+def _watch(scope: Scope, instr: Instr, place: Where, type: str, *, how: int) -> None:
+    if (watch := scope.code.watch) is not None:
+        active, space = scope.active(instr), space_of(instr)
+        watch.access(scope, instr, place, type, 1, how=how, space=space, active=active)
 
 
 def wmma(scope: Scope, instr: Instr) -> list[Value] | None:

@@ -14,6 +14,7 @@ from ge2rt.ptx.ast import Address, Imm, Instr, Operand
 from ge2rt.ptx.emit import Emitter, Value
 from ge2rt.ptx.lanewise import by_lane
 from ge2rt.ptx.lower.address import pointers_of, where
+from ge2rt.ptx.lower.checks import ATOMIC, RELEASE, WRITE
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import cast
 
@@ -99,13 +100,16 @@ def arrive(
         listed = ", ".join(map(str, args))
         return [inner.raw(f"call i64 @mbarrier_arrive({listed})", "i64")]
 
-    vectors = (_pointers(scope, address), *values.values())
+    vectors = (_pointers(scope, instr, address, ATOMIC | RELEASE), *values.values())
     return by_lane(e, "mbarrier.arrive", scope.active(instr), vectors, results=("i64",), step=step)
 
 
-def _pointers(scope: Scope, address: Operand) -> Value:
+def _pointers(scope: Scope, instr: Instr, address: Operand, how: int) -> Value:
     assert isinstance(address, Address)
     place = where(scope, address, "shared")
+    if (watch := scope.code.watch) is not None:
+        active = scope.active(instr)
+        watch.access(scope, instr, place, "i64", 1, how=how, space="shared", active=active)
     if scope.code.width == 1:
         return scope.e.splat(place.pointer, 1)
     return pointers_of(scope, place)
@@ -120,7 +124,7 @@ def _init(scope: Scope, instr: Instr, operands: list[Operand]) -> list[Value]:
         inner.line(f"store {args[1]}, {args[0]}, align 8")
         return []
 
-    vectors = (_pointers(scope, operands[0]), word)
+    vectors = (_pointers(scope, instr, operands[0], WRITE), word)
     return by_lane(e, "mbarrier.init", scope.active(instr), vectors, results=(), step=step)
 
 
@@ -142,7 +146,7 @@ def _wait(scope: Scope, instr: Instr, operands: list[Operand]) -> list[Value]:
 
     asked = scope.vector(operands[1])
     wide = e.convert("zext", asked, "i64") if asked.type != "i64" else asked
-    vectors = (_pointers(scope, operands[0]), e.splat(wide, width))
+    vectors = (_pointers(scope, instr, operands[0], ATOMIC), e.splat(wide, width))
     name = f"mbarrier.wait.{'parity' if parity else 'state'}"
     (answer,) = by_lane(e, name, scope.active(instr), vectors, results=("i32",), step=step)
     return [e.compare("icmp ne", answer, e.const("i32", 0, width))]

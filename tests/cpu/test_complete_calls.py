@@ -144,3 +144,24 @@ def test_a_wild_pointer_is_a_trap() -> None:
     out = np.zeros(32, "i4")
     ptx = ptx_of(source)
     assert run(ptx, "k", (1,), (32,), [out, np.int64(12345)]) != 0
+
+
+@pytest.mark.parametrize("lanes", WIDTHS)
+def test_lists_on_the_heap(lanes: int) -> None:
+    source = """
+    struct Node { int value; Node *next; };
+    extern "C" __global__ void k(int *out) {
+        Node *list = nullptr;
+        for (int i = 0; i < threadIdx.x % 5; ++i) list = new Node{i * 10, list};
+        int sum = 0;
+        while (list) { sum = sum * 2 + list->value; Node *n = list->next; delete list; list = n; }
+        out[threadIdx.x] = sum; }"""
+    out = np.zeros(40, "i4")
+    ran(source, 40, out, lanes=lanes)
+    expected = []
+    for t in range(40):
+        total = 0
+        for value in reversed(range(t % 5)):
+            total = total * 2 + value * 10
+        expected.append(total)
+    np.testing.assert_array_equal(out, expected)

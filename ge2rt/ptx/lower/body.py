@@ -8,7 +8,7 @@ from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
-from ge2rt.ptx.lower import fragments, functions, messages, tiles
+from ge2rt.ptx.lower import fragments, functions, heap, messages, tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
 from ge2rt.ptx.lower.geometry import PTX_WARP
 from ge2rt.ptx.lower.groups import groups
@@ -215,14 +215,19 @@ def _span(scope: Scope, instr: Instr, value: Value, low: str, high: str, space: 
     return e.compare("icmp ult", offset, size)
 
 
+_WITHOUT_BODY: dict[str, Handler] = {
+    "__assertfail": messages.fail_assert, "__assert_fail": messages.fail_assert,
+    "vprintf": messages.print_text, "malloc": heap.allocate, "free": heap.release,
+}  # fmt: skip
+
+
 def _call(scope: Scope, instr: Instr) -> list[Value]:
-    """Functions without a body that CUDA knows; all others have been inlined."""
+    """Functions without a body that CUDA knows, and those that stay; others were copied in."""
     target = instr.operands[1]
     name = target.name if isinstance(target, Symbol) else ""
-    if name in ("__assertfail", "__assert_fail"):
-        return messages.fail_assert(scope, instr)
-    if name == "vprintf":
-        return messages.print_text(scope, instr)
+    known = _WITHOUT_BODY.get(name)
+    if known is not None:
+        return known(scope, instr)
     if not name or any(callee.name == name for callee in scope.code.callees):
         functions.call_function(scope, instr)
         return []
@@ -230,7 +235,10 @@ def _call(scope: Scope, instr: Instr) -> list[Value]:
 
 
 def _nanosleep(scope: Scope, instr: Instr) -> list[Value]:
-    scope.e.line('call void asm sideeffect "pause", "~{memory}"()')
+    if "sse2" in scope.e.features:
+        scope.e.line('call void asm sideeffect "pause", "~{memory}"()')
+    else:
+        forget(scope)
     return []
 
 

@@ -115,7 +115,7 @@ def print_text(scope: Scope, instr: Instr) -> list[Value]:
     """``vprintf(format, arguments)``."""
     scope.code.log_bytes = max(scope.code.log_bytes, PRINT_BYTES)
     scope.code.alone = True
-    values = [_argument(scope, instr, k, "i64") for k in range(2)]
+    values = [argument(scope, instr, k, "i64") for k in range(2)]
     scope.e.declarations["ge2rt_record"] = _RECORD
     scope.e.declarations["ge2rt_print"] = _PRINT
     scope.e.declarations["llvm.memcpy.p0.p0.i64"] = _COPY
@@ -134,8 +134,8 @@ def print_text(scope: Scope, instr: Instr) -> list[Value]:
 
 def fail_assert(scope: Scope, instr: Instr) -> list[Value]:
     """``__assertfail(expression, file, line, function, bytes a character)``."""
-    texts = [_argument(scope, instr, k, "i64") for k in (0, 1, 3)]
-    line = scope.e.convert("zext", _argument(scope, instr, 2, "i32"), "i64")
+    texts = [argument(scope, instr, k, "i64") for k in (0, 1, 3)]
+    line = scope.e.convert("zext", argument(scope, instr, 2, "i32"), "i64")
     _fault(scope, instr, LogKind.ASSERT, [*texts, line])
     abort(scope, ABORT_ASSERT)
     return []
@@ -194,7 +194,7 @@ def _block_number(scope: Scope) -> Value:
     return e.binary("add", e.binary("mul", row, gx), x)
 
 
-def _argument(scope: Scope, instr: Instr, number: int, type: str) -> Value:
+def argument(scope: Scope, instr: Instr, number: int, type: str) -> Value:
     """An argument of a call: a register, or what was stored to a parameter in local memory."""
     given: tuple[Operand | None, ...] = flatten(instr.operands[2])
     operand = given[number] if number < len(given) else None

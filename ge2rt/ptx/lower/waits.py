@@ -17,6 +17,7 @@ from ge2rt.ptx.lower.graph import Loop, bits
 from ge2rt.ptx.lower.shape import read_names, shape_of, written_names
 
 _SHARED_LOADS = frozenset(("volatile", "relaxed", "acquire", "cv", "cg"))
+_STEPS = ("add", "sub", "shr", "shl")  # a shift comes to 0 (or -1) and no loop goes on from there
 _ORDER = frozenset(("membar", "fence", "nanosleep"))
 
 
@@ -105,9 +106,23 @@ def ends_by_counting(flow: Flow, loop: Loop) -> bool:
         guard = node.control.guard if node.kind == "branch" and node.control else None
         if guard is None or all(loop.members >> t & 1 for t in flow.edges[at]):
             continue
-        if any(_counts(test, writers) for test in writers.get(guard.reg.name, ())):
+        stays = bool(loop.members >> node.targets[0] & 1)
+        if _decides(guard.reg.name, "and" if stays != guard.negated else "or", writers):
             return True
     return False
+
+
+def _decides(name: str, joined: str, writers: dict[str, list[Instr]]) -> bool:
+    """Whether a predicate is a test of a count, or joins one so that the test alone decides."""
+    found = writers.get(name, ())
+    if len(found) != 1:
+        return False
+    test = found[0]
+    if test.op == joined and test.types == ("pred",) and test.guard is None:
+        return any(
+            isinstance(o, Reg) and _decides(o.name, joined, writers) for o in test.operands[1:]
+        )
+    return _counts(test, writers)
 
 
 def _counts(test: Instr, writers: dict[str, list[Instr]]) -> bool:
@@ -139,14 +154,14 @@ def _steps(name: str, writers: dict[str, list[Instr]]) -> bool:
         sources = list(_carried(found[0], writers))
         if len(sources) != 1:
             return False
-        moved = moved or found[0].op in ("add", "sub")
+        moved = moved or found[0].op in _STEPS
         todo += sources
     return moved
 
 
 def _carried(instr: Instr, writers: dict[str, list[Instr]]) -> Iterator[str]:
     """The register of the loop that a copy or an addition of something fixed carries on."""
-    if instr.op not in ("mov", "add", "sub") or not shape_of(instr).sources:
+    if instr.op not in ("mov", *_STEPS) or not shape_of(instr).sources:
         return
     first, *rest = shape_of(instr).sources
     if any(isinstance(o, Imm) and o.value == 0 for o in rest):

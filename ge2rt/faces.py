@@ -44,14 +44,16 @@ def launch(
         arrays: the inputs in declared order: NumPy, CuPy or Torch arrays, anything with
             ``__cuda_array_interface__`` or DLPack, Python scalars (they take the first array's
             dtype); None for an absent optional input.
-        out: array (or tuple of arrays) to write into; allocated beside the inputs if None.
+        out: array (or tuple or list of arrays) to write into; what is None is allocated beside
+            the inputs.
         stream: 0, a raw stream, or a :class:`Stream`.
         device: where to run; by default where the inputs lie.
         exclude: kernels that may not be chosen for an op type.
         tunables: values for the kernel's tunables.
         attrs: the kernel's attributes.
 
-    Returns the output array, or a tuple of them. An input that overlaps ``out`` in memory is copied
+    Returns the output array, or a tuple of them, with None for an optional one that is not in
+    ``out``. An input that overlaps ``out`` in memory is copied
     first. Raises the exception of the status code: :class:`InvalidArgumentError`,
     :class:`InvalidTypeError`, :class:`UnsupportedError`, :class:`CompileError`,
     :class:`DeviceError`...
@@ -73,7 +75,7 @@ def launch(
         plan, pointers = _plan(kernel, separate, attrs, where, tunables)
     plan.launch(pointers, handle)
     where.keep_alive([o.source for o in (*padded, *separate) if o is not None], handle)
-    results = tuple(operand.source for operand in outputs)
+    results = tuple(None if operand is None else operand.source for operand in outputs)
     return results[0] if len(results) == 1 else results
 
 
@@ -260,22 +262,27 @@ def _desc(operand: Operand, where: Device) -> BufferDesc:
 def _outputs(
     kernel: KernelSpec, descs: Sequence[BufferDesc | None], out: Any,
     operands: Sequence[Operand | None], where: Device,
-) -> list[Operand]:  # fmt: skip
+) -> list[Operand | None]:  # fmt: skip
+    """The outputs: those given, or fresh ones; None for an optional one that is not given."""
     if out is None:
-        like = next((o.source for o in operands if o is not None), None)
-        fresh = [where.empty(d.shape, d.dtype, like) for d in descs if d is not None]
-        return [
-            describe(array, spec.name) for array, spec in zip(fresh, kernel.outputs, strict=True)
-        ]
-    given = out if isinstance(out, tuple) else (out,)
+        out = (None,) * len(kernel.outputs)
+    given = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     if len(given) != len(kernel.outputs):
         raise InvalidArgumentError(
             "wrong number of outputs", kernel=kernel.name, argument="out",
             expected=str(len(kernel.outputs)), got=str(len(given)),
         )  # fmt: skip
-    described = [describe(a, s.name) for a, s in zip(given, kernel.outputs, strict=True)]
+    like = next((o.source for o in operands if o is not None), None)
+    filled = [
+        where.empty(d.shape, d.dtype, like) if array is None and d is not None else array
+        for array, d in zip(given, descs, strict=True)
+    ]
+    described = [
+        describe(array, spec.name) if array is not None else None  # an optional one
+        for array, spec in zip(filled, kernel.outputs, strict=True)
+    ]
     for operand, spec in zip(described, kernel.outputs, strict=True):
-        if operand.readonly:
+        if operand is not None and operand.readonly:
             raise InvalidArgumentError(
                 "output is read-only", kernel=kernel.name, argument=spec.name
             )

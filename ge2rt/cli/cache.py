@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 import click
 
+from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.build.compile import why_missed
 from ge2rt.build.store import default_store
 from ge2rt.cli.calls import attrs_option, descs_argument, parse_attrs, parse_inputs
 from ge2rt.run.offline import arch_props, problem_for
+from ge2rt.spec.registry import default_registry
+
+_HEX = re.compile(r"[0-9a-f]{3,64}")
+_LEAST_DIGITS = 6
 
 
 @click.group()
@@ -51,10 +57,13 @@ def verify() -> None:
 def explain(
     what: str, descs: tuple[str, ...], attrs: tuple[str, ...], arch: str, emit: str
 ) -> None:
-    """Print the key parts of an entry (WHAT = digest), or why a call (kernel DESCS...) misses."""
-    key = default_store().explain(what)
-    if key is not None:
-        click.echo(str(key))
+    """Print the key parts of an entry, or why a call misses.
+
+    WHAT is a digest (or at least 6 digits of its beginning), or a kernel, with DESCS.
+    """
+    digest = _digest(what)
+    if digest:
+        click.echo(str(default_store().explain(digest) or "the entry was stored without its key"))
         return
     problem = problem_for(what, parse_inputs(descs, "cuda"), parse_attrs(attrs), arch_props(arch))
     reasons = why_missed(problem, emit)
@@ -66,6 +75,26 @@ def explain(
         click.echo("not in the cache; the nearest entry differs in")
         for reason in reasons:
             click.echo(f"  {reason}")
+
+
+def _digest(text: str) -> str:
+    """The digest that begins with ``text``; empty if it is no beginning of one."""
+    registry = default_registry()
+    if not _HEX.fullmatch(text) or text in registry or registry.kernels_of(text):
+        return ""
+    if len(text) < _LEAST_DIGITS:
+        raise InvalidArgumentError(
+            "neither a kernel nor enough of a digest", got=text,
+            expected=f"a kernel, or at least {_LEAST_DIGITS} hex digits of an entry's digest",
+        )  # fmt: skip
+    found = [e.digest for e in default_store().entries() if e.digest.startswith(text)]
+    if len(found) != 1:
+        many = f"{len(found)} entries of the cache begin with this digest"
+        raise InvalidArgumentError(
+            many if found else "no entry of the cache begins with this digest", got=text,
+            next_step="give more digits" if found else "`ge2rt cache info` names the folder",
+        )  # fmt: skip
+    return found[0]
 
 
 def _size(count: Any) -> str:

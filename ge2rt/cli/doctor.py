@@ -30,7 +30,7 @@ def doctor() -> None:
     screen.print(shown)
     missing = [row.name for row in rows if row.needed and not row.ok]
     if missing:
-        click.echo(f"\nmissing: {', '.join(missing)} (docs/troubleshooting.md has a row for each)")
+        click.echo(f"\nmissing: {', '.join(missing)}; the fix stands below each row")
     sys.exit(1 if missing else 0)
 
 

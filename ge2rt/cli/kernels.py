@@ -8,6 +8,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.cli.calls import attrs_option, descs_argument, parse_attrs, parse_inputs
 from ge2rt.cli.screen import console, table
 from ge2rt.device.registry import get_device
@@ -15,6 +16,7 @@ from ge2rt.run.launch import find_kernel
 from ge2rt.run.select import choose
 from ge2rt.spec.model import AttrSpec, BufferSpec, KernelSpec
 from ge2rt.spec.registry import default_registry
+from ge2rt.spec.suggest import did_you_mean
 
 # terminal width from which so many columns of the listing fit
 _COLUMNS = ((110, 5), (66, 4), (0, 2))
@@ -58,9 +60,7 @@ def capability(op_type: str, descs: tuple[str, ...], attrs: tuple[str, ...], dev
     """Rank the kernels of OP_TYPE; with input DESCS (f32[128,64] ...) the reasons too."""
     found = default_registry().kernels_of(op_type)
     if not found:
-        known = sorted(default_registry().ops())
-        click.echo(f"no kernel has op type {op_type!r}; known: {', '.join(known)}", err=True)
-        sys.exit(1)
+        raise _unknown_op(op_type)
     if not descs:
         for kernel in found:
             click.echo(f"{kernel.name}: {kernel.score}")
@@ -70,6 +70,17 @@ def capability(op_type: str, descs: tuple[str, ...], attrs: tuple[str, ...], dev
     choice = choose(found, inputs, parse_attrs(attrs), where.props, infer=True)
     click.echo(str(choice))
     sys.exit(0 if choice.chosen else 1)
+
+
+def _unknown_op(name: str) -> InvalidArgumentError:
+    """The error for a name that is no op type, with the op type of the kernel it may be."""
+    registry = default_registry()
+    kernel = registry.find(name)
+    hint = f"{name} is a kernel of op type {kernel.op}" if kernel else ""
+    return InvalidArgumentError(
+        "no kernel has this op type", got=name, expected=", ".join(sorted(registry.ops())),
+        next_step=hint or did_you_mean(name, registry.ops()),
+    )  # fmt: skip
 
 
 def _brief(buffers: tuple[BufferSpec, ...]) -> str:

@@ -1,6 +1,6 @@
 """What was found on this machine, row by row, with the fix for each thing missing.
 
-``ge2rt doctor`` prints these rows, and ``docs/troubleshooting.md`` has a section for each of them.
+``ge2rt doctor`` prints these rows; ``docs/troubleshooting.md`` has a row for each of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError
 from ge2rt.base.paths import cache_dir
+from ge2rt.spec.suggest import did_you_mean
 
 _HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "nv/target")
 
@@ -57,7 +58,8 @@ def _headers() -> Finding:
         return Finding(
             "headers", False, f"missing {', '.join(missing)}", f"pip install {' '.join(wheels)}"
         )
-    return Finding("headers", True, f"{', '.join(_HEADERS)} in {len(folders)} folders")
+    used = dict.fromkeys(f for name in _HEADERS for f in folders if (Path(f) / name).exists())
+    return Finding("headers", True, f"{', '.join(_HEADERS)} in {', '.join(map(str, used))}")
 
 
 def _cupy() -> Finding:
@@ -132,9 +134,10 @@ def _switches() -> Finding:
     except Ge2rtError as fault:
         return Finding("switches", False, str(fault), fault.record.next_step)
     if unknown:
+        near = " ".join(did_you_mean(name, switches.TABLE) for name in unknown).strip()
         return Finding(
-            "switches", False, f"unknown: {', '.join(unknown)}", "see docs/troubleshooting.md",
-            needed=False,
+            "switches", False, f"unknown: {', '.join(unknown)}",
+            near or f"known: {', '.join(switches.TABLE)}", needed=False,
         )  # fmt: skip
     return Finding("switches", True, shown or "none set")
 

@@ -6,7 +6,6 @@ no parsing, no matching. Settings that a plan depends on (device, checks) are re
 
 from __future__ import annotations
 
-import difflib
 import marshal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from ge2rt.spec.descs import CallDescs, parse_descs
 from ge2rt.spec.match import match
 from ge2rt.spec.model import BufferDesc, KernelSpec, Refusal
 from ge2rt.spec.registry import default_registry
+from ge2rt.spec.suggest import did_you_mean
 
 _KEPT_SNAPSHOTS = 8
 _KEPT_PLANS = 4096
@@ -132,8 +132,8 @@ def find_kernel(name: Any) -> KernelSpec:
     kernel = registry.find(name) if isinstance(name, str) else None
     if kernel is None:
         text = str(name) if type(name) is str else show(name)
-        near = difflib.get_close_matches(text[:_LONGEST_NAME], registry.names(), 3, 0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else "see ge2rt.query_kernels()"
+        known = registry.ops() if text.isupper() else registry.names()
+        hint = did_you_mean(text[:_LONGEST_NAME], known) or "see ge2rt.query_kernels()"
         kernels = registry.kernels_of(text)
         if kernels:
             hint = f"this is an op type; its kernels are {', '.join(k.name for k in kernels)}"

@@ -19,6 +19,7 @@ from ge2rt.device.api import Device, Function, Launcher, LaunchShape, Module
 from ge2rt.run.checks import as_pointers, check_pointers, place
 from ge2rt.run.fastpath import Run, Target, compile_fast
 from ge2rt.run.modules import load_module
+from ge2rt.run.parameters import check_parameters
 from ge2rt.run.report import answer
 from ge2rt.run.select import Choice
 from ge2rt.run.specialize import is_static
@@ -118,6 +119,8 @@ class Plan:
         built = build(problem, self.device.props.binary_kind)
         module = load_module(self.device, built)
         function = _entry(module, built.entry)
+        if self.device.name == "cpu":  # a cubin does not tell its parameters
+            check_parameters(problem, function.param_layout)
         shape = LaunchShape(problem.grid, problem.block, problem.shared)
         launcher = function.launcher(shape)
         packer = struct.Struct("@" + "".join(slot.format for slot in problem.args))

@@ -110,8 +110,12 @@ def test_capability_with_descs_gives_scores_and_reasons(ge2rt_cli):
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("kernels", "softmaxx"), "did you mean softmax"),
-        (("capability", "GEMM"), "no kernel has op type 'GEMM'; known: BINARY"),
+        (("kernels", "softmaxx"), "Did you mean 'softmax'?"),
+        (("capability", "GEMM"), "error: [-1 INVALID] no kernel has this op type; expected BINARY"),
+        (("capability", "GEMM"), "got GEMM. Did you mean 'GEMM_BIAS_ACT'?"),
+        (("capability", "softmax"), "softmax is a kernel of op type SOFTMAX"),
+        (("cache", "explain", "abc"), "at least 6 hex digits of an entry's digest, got abc"),
+        (("cache", "explain", "abcdef0"), "no entry of the cache begins with this digest"),
         (("capability", "COPY", "f32[4", "--device", "null"), "descriptor cannot be read"),
         (("capability", "COPY", "f32[x]", "--device", "null"), "'x' in 'f32[x]'"),
         (("capability", "COPY", "f32[4:1,4]", "--device", "null"), "a stride for every axis"),
@@ -142,7 +146,7 @@ def test_all_faults_of_a_file_are_listed(ge2rt_cli, tmp_path):
     assert status == 1
     assert len(lines) > 4
     assert all(line.startswith(f"{path}:") for line in lines)
-    assert any("scor: unknown key; did you mean 'score'?" in line for line in lines)
+    assert any("scor: unknown key. Did you mean 'score'?" in line for line in lines)
 
 
 def test_render_shows_the_template_beside_the_source(ge2rt_cli):
@@ -195,6 +199,7 @@ def test_cache_commands(ge2rt_cli, tmp_path, monkeypatch):
     assert "entries: 1" in out
     assert "KiB" in out
     assert "source: abc" in ge2rt_cli("cache", "explain", key.digest)[1]
+    assert "source: abc" in ge2rt_cli("cache", "explain", key.digest[:8])[1]
     assert ge2rt_cli("cache", "verify")[:2] == (0, "1 entries, 0 bad\n")
     (blob,) = Path(tmp_path / "cache").rglob("kernel.ptx*")
     blob.write_bytes(b"other" + blob.read_bytes()[5:])
@@ -219,7 +224,8 @@ def test_doctor_prints_the_fix_of_what_is_missing(ge2rt_cli, monkeypatch):
         ["buy", "one"],
     ]  # fmt: skip
     assert "[it]" in out
-    assert "missing: headers (" in out
+    assert "missing: headers; the fix stands below each row" in out
+    assert "docs/" not in out
     monkeypatch.setattr(diagnose, "PROBES", rows[:1])
     assert ge2rt_cli("doctor")[0] == 0
 
@@ -236,5 +242,7 @@ def test_doctor_sees_bad_switches_and_registries(monkeypatch, tmp_path):
     monkeypatch.setenv("GE2RT_NO_SUCH", "1")
     monkeypatch.delenv("GE2RT_REGISTRY")
     ge2rt.clear_caches()
-    assert "unknown: GE2RT_NO_SUCH" in diagnose._switches().found
+    unknown = diagnose._switches()
+    assert "unknown: GE2RT_NO_SUCH" in unknown.found
+    assert "docs/" not in unknown.fix
     assert diagnose._registry().ok

@@ -125,7 +125,7 @@ def test_zero_size_is_ok_without_a_launch(device, shape):
 
 def test_unknown_kernel_names_the_nearest(device):
     assert ge2rt.launch_kernel("coppy", [A, B], descs([4], [4])) == -1
-    assert "did you mean copy" in last_error().next_step
+    assert "Did you mean 'copy'" in last_error().next_step
 
 
 def test_failures_are_logged_and_can_be_raised(device, caplog, monkeypatch):

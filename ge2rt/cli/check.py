@@ -66,12 +66,21 @@ def check(
     sys.exit(0 if good else 1)
 
 
+def _checks(text: str) -> str:
+    names = switches.CHECKS if text == "all" else [part.strip() for part in text.split(",")]
+    unknown = sorted(set(names) - set(switches.CHECKS))
+    if unknown:
+        known = ", ".join((*switches.CHECKS, "all", "none"))
+        raise click.BadParameter(f"{', '.join(unknown)}: not out of {known}", param_hint="--checks")
+    return ",".join(names)
+
+
 def _where(name: str, checks: str, own: bool) -> tuple[Device, str | None]:
     """The device, and what to set GE2RT_CHECK to (None: leave it as it is)."""
     if checks not in ("", "none"):
         if name not in ("auto", "cpu"):
             raise click.UsageError("checks run on the cpu device only: leave out --device")
-        return get_device("cpu"), ",".join(switches.CHECKS) if checks == "all" else checks
+        return get_device("cpu"), _checks(checks)
     device = get_device(name)
     if checks == "none":
         return device, ""

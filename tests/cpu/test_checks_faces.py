@@ -82,7 +82,7 @@ def test_the_contract_answers_with_code_and_record(twice):
 @pytest.mark.parametrize(
     ("args", "status", "text"),
     [(["--checks", "race,sync"], 0, "8 of 8 cases passed on cpu"),
-     (["--checks", "all"], 1, "past the end of input x"),
+     (["--checks", "all"], 1, "past the end of input x"), (["--checks", "mem"], 2, "mem: not out"),
      (["--checks", "all", "--device", "cuda"], 2, "on the cpu device only")],
 )  # fmt: skip
 def test_command_line(twice, monkeypatch, capsys, args, status, text):

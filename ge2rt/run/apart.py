@@ -6,6 +6,7 @@ case is named by its text, since the cases of a kernel are the same in every pro
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -131,9 +132,10 @@ def main(files: Sequence[str]) -> None:
         if path not in default_registry().files:
             load_registry(path)
     known: dict[str, Case] = {}
-    for line in sys.stdin:
-        answers.write(json.dumps(_answer(json.loads(line), known)) + "\n")
-        answers.flush()
+    with contextlib.suppress(KeyboardInterrupt):  # told by the process that asks
+        for line in sys.stdin:
+            answers.write(json.dumps(_answer(json.loads(line), known)) + "\n")
+            answers.flush()
 
 
 if __name__ == "__main__":

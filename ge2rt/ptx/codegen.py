@@ -38,6 +38,11 @@ def _llvm() -> Any:
     return llvm
 
 
+# The quick code generator gives nearly every value a place on the stack: a kernel's frame is about as
+# large as its code. Beyond this a thread's stack (8 MiB, less in some systems) might not hold it.
+_QUICK_BYTES = 1 << 21
+
+
 @cache
 def host() -> Target:
     """The machine that this process runs on."""
@@ -70,8 +75,10 @@ def compile_ir(text: str, target: Target, opt_level: int = 1) -> tuple[bytes, tu
     externs = tuple(
         f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")
     )
-    machine = _machine(target, 2 if opt_level else 0)
-    return bytes(machine.emit_object(module)), externs
+    code = bytes(_machine(target, 2 if opt_level else 0).emit_object(module))
+    if not opt_level and len(code) > _QUICK_BYTES:
+        code = bytes(_machine(target, 1).emit_object(optimise(text, target, 0)))
+    return code, externs
 
 
 def optimise(text: str, target: Target, opt_level: int = 1) -> Any:

@@ -38,8 +38,8 @@ def _llvm() -> Any:
     return llvm
 
 
-# The quick code generator gives nearly every value a place on the stack: a kernel's frame is about as
-# large as its code. Beyond this a thread's stack (8 MiB, less in some systems) might not hold it.
+# The quick code generator gives nearly every value a place on the stack: a frame is about as
+# large as the code. Beyond this a thread's stack (8 MiB, less on some systems) might not hold it.
 _QUICK_BYTES = 1 << 21
 
 

@@ -134,7 +134,8 @@ class Translation:
                 self._write(key, {"kernel": _kernel_to(full)}, full.object_code)
                 return full
 
-            if lowered.llvm_ir.count("\n") > LARGE and options.opt_level:
+            large = lowered.llvm_ir.count("\n") > LARGE and not lowered.strands
+            if large and options.opt_level:
                 with compilers:
                     return translator.emit(lowered, replace(options, opt_level=0)), finish
             found = finish()

@@ -135,6 +135,7 @@ class NativeKernel:
     arena_bytes: int  # static shared (rounded up) + frames + local, without dynamic shared
     log_bytes: int = 0  # room for records in ``Launch.log``; 0: the kernel leaves none
     alone: bool = False  # launches of one launcher must not overlap: it prints, or meets grid-wide
+    strands: bool = False  # warps have small stacks of their own: never for the quick tier's code
     externs: tuple[str, ...] = ()  # host functions the object calls (libm and the like)
     notes: tuple[str, ...] = ()  # what lane analysis and region building decided, for people
     lines: dict[int, int] = field(default_factory=dict)

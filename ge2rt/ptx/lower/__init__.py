@@ -77,17 +77,20 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
         raise _unchecked("recursion and calls through pointers")
     in_turn = bool(stay) or (needs_crew(flow, geometry) and not options.checks)
     phased = None if in_turn else analysed(start, parks=False)
-    if phased is None or parts_meet(phased):
+    strands = phased is None or parts_meet(phased)
+    if strands:
         if options.checks:
             raise _unchecked("lanes that meet at __syncwarp from both sides of a branch")
         code, plan, body, arena = crew_of(start, symbol, [function, *others], callees(module, stay))
     else:
+        assert phased is not None
         code, plan, body, arena = _phases(module, phased, symbol, options)
     text = "\n".join([body, *code.e.declarations.values(), "!0 = !{}", _RARELY, ""])
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
         place.shared_bytes, arena, log_bytes=code.log_bytes, alone=code.alone,
+        strands=strands,
         notes=_notes(code.kinds, plan, code),
         checked=code.watch.result(width, place.local_bytes) if code.watch is not None else None,
     )  # fmt: skip

@@ -16,35 +16,43 @@ I32, U32, F32, F64 = np.int32, np.uint32, np.float32, np.float64
 def _grid(r: Random) -> Data:
     x, y = 3 * r.standard_normal((2, 150))
     d: Data = {"n": I32(150), "dx": x, "dy": y, "fx": x.astype(F32), "fy": y.astype(F32)}
-    return {**d, "d": np.zeros((150, 24)), "f": np.zeros((150, 24), F32)}
+    d |= {name: np.zeros((150, 12), F32) for name in ("curves", "powers")}
+    return {**d, "double": np.zeros((150, 12))}
 
 
 def _each(f: object, x: Array) -> Array:
     return np.vectorize(f, otypes=[float])(x)
 
 
-def _functions(a: Array, b: Array, kind: type) -> Array:
+def _powers(a: Array, b: Array) -> Array:
     a, b = a.astype(float), b.astype(float)
-    p, seven = np.abs(a) + float(kind(0.01)), float(kind(0.7))
-    u = a / (np.abs(a) + 1)
+    p, u = np.abs(a) + 0.015625, a / (np.abs(a) + 1)
+    away = np.copysign(np.floor(np.abs(a) + 0.5), a)
+    rows = [
+        np.exp2(u) + 10.0**u, np.expm1(u), np.log2(p) + np.log10(p), np.log1p(p), p**u,
+        np.cbrt(a) + 1 / np.cbrt(p), np.hypot(a, b), p**-0.5 + p**0.5, np.fmod(a, 0.75),
+        np.rint(a) + np.floor(b) * np.ceil(a) + np.trunc(b) + away,
+        np.modf(a)[0] + 2 * np.trunc(a) + 4 * (a < 0) + np.floor(np.log2(p)),
+        a * b + p + np.maximum(a, b) * np.minimum(a, b) + np.maximum(a - b, 0) + np.copysign(p, b),
+    ]  # fmt: skip
+    return np.stack(rows, 1)
+
+
+def _curves(a: Array, b: Array) -> Array:
+    a, b = a.astype(float), b.astype(float)
+    p, u = np.abs(a) + 0.015625, a / (np.abs(a) + 1)
     rows = [
         np.sin(a) + np.cos(b), np.tan(u), np.arcsin(u) * np.arccos(u), np.arctan2(a, b),
         np.sinh(u) - np.cosh(u), np.tanh(a), np.arcsinh(a) + np.arccosh(p + 1) + np.arctanh(u),
-        np.exp2(u) + 10.0**u, np.expm1(u), np.log2(p) + np.log10(p), np.log1p(p), p**u, np.cbrt(a),
-        np.hypot(a, b), _each(math.erf, a), _each(math.erfc, u), _each(math.gamma, p),
-        _each(math.lgamma, p), np.fmod(a, seven),
-        np.rint(a) + np.floor(b) * np.ceil(a) + np.trunc(b)
-        + np.copysign(np.floor(np.abs(a) + 0.5), a),
-        np.modf(a)[0] + 2 * np.trunc(a),
-        a * b + p + np.maximum(a, b) * np.minimum(a, b) + np.maximum(a - b, 0) + np.copysign(p, b),
-        p**-0.5 + p**0.5 + 1 / np.cbrt(p), 4 * (a < 0) + np.floor(np.log2(p)),
+        _each(math.erf, a), _each(math.erfc, u), _each(math.gamma, p), _each(math.lgamma, p),
+        np.exp(u) - 0.5 * _each(math.erfc, -a / math.sqrt(2)),
     ]  # fmt: skip
     return np.stack(rows, 1)
 
 
 def _doubles(before: Data, after: Data) -> None:
-    want = _functions(before["dx"], before["dy"], F64)
-    np.testing.assert_allclose(after["d"], want, rtol=1e-12, atol=1e-13)
+    want = _powers(before["dx"], before["dy"])
+    np.testing.assert_allclose(after["double"], want, rtol=1e-12, atol=1e-13)
 
 
 def _colours(r: Random) -> Data:
@@ -332,10 +340,12 @@ def _gathered(d: Data) -> Data:
 PROGRAMS = (
     Program(
         "math_library", _grid,
-        (Launch((3,), (64,), "dx dy d n", "evaluate<double>"),
-         Launch((3,), (64,), "fx fy f n", "evaluate<float>")),
-        lambda d: {"f": _functions(d["fx"], d["fy"], F32)}, rtol=2e-5, atol=3e-5, judged="d",
-        verify=_doubles, names=("evaluate<double>", "evaluate<float>"),
+        (Launch((3,), (64,), "dx dy double n", "evaluate<double, false>"),
+         Launch((3,), (64,), "fx fy powers n", "evaluate<float, false>"),
+         Launch((3,), (64,), "fx fy curves n", "evaluate<float, true>")),
+        lambda d: {"curves": _curves(d["fx"], d["fy"]), "powers": _powers(d["fx"], d["fy"])},
+        rtol=2e-5, atol=3e-5, judged="double", verify=_doubles,
+        names=("evaluate<double, false>", "evaluate<float, false>", "evaluate<float, true>"),
     ),
     Program(
         "fast_math", _colours, (Launch((2,), (64,), "x y w tiny n e s"),), _mapped,

@@ -58,7 +58,8 @@ def _doubles(before: Data, after: Data) -> None:
 def _colours(r: Random) -> Data:
     return {
         "x": r.uniform(0.01, 2, (90, 3)).astype(F32), "y": np.zeros((90, 3), F32),
-        "w": np.zeros(90, F32), "tiny": np.ones(90, F32), "n": I32(90), "e": F32(0.7), "s": F32(1.4),
+        "w": np.zeros(90, F32), "tiny": np.ones(90, F32), "n": I32(90), "e": F32(0.7),
+        "s": F32(1.4),
     }  # fmt: skip
 
 
@@ -137,8 +138,10 @@ def _chained(d: Data) -> Data:
 
 def _buckets(r: Random) -> Data:
     return {
-        "x": r.integers(0, 50, 90, I32), "nodes": np.zeros((90, 2), I32), "heads": np.full(4, -1, I32),
-        "locks": np.zeros(4, I32), "n": I32(90), "lengths": np.zeros(4, I32), "sums": np.zeros(4, I32),
+        "x": r.integers(0, 50, 90, I32), "nodes": np.zeros((90, 2), I32),
+        "heads": np.full(4, -1, I32),
+        "locks": np.zeros(4, I32), "n": I32(90), "lengths": np.zeros(4, I32),
+        "sums": np.zeros(4, I32),
         "lock": np.zeros(2, U32), "shared": np.array([7], I32), "rounds": I32(4),
     }  # fmt: skip
 
@@ -149,7 +152,8 @@ def _bucket_sums(d: Data) -> Data:
         shared = (shared * 3 + 1) & 0xFFFFFFFF
     return {
         "lengths": np.bincount(x & 3, minlength=4), "lock": [20, 20],
-        "sums": np.bincount(x & 3, weights=x, minlength=4), "shared": np.array([shared]).astype(I32),
+        "sums": np.bincount(x & 3, weights=x, minlength=4),
+        "shared": np.array([shared]).astype(I32),
     }  # fmt: skip
 
 
@@ -187,8 +191,10 @@ def _forest(r: Random) -> Data:
             root = insert(root, key)
         roots.append(root)
     return {
-        "tree": np.array(tree, I32), "roots": np.array(roots, I32), "keys": r.integers(0, 100, 32, I32),
-        "heights": np.zeros(32, I32), "weights": np.zeros(32, np.int64), "depths": np.full(32, 99, I32),
+        "tree": np.array(tree, I32), "roots": np.array(roots, I32),
+        "keys": r.integers(0, 100, 32, I32),
+        "heights": np.zeros(32, I32), "weights": np.zeros(32, np.int64),
+        "depths": np.full(32, 99, I32),
     }  # fmt: skip
 
 
@@ -259,7 +265,8 @@ def _tiles(r: Random) -> Data:
     a, b = (r.integers(-16, 17, s).astype(ml_dtypes.bfloat16) for s in ((32, 64), (24, 64)))
     return {
         "ba": a.view(np.uint16), "bb": b.view(np.uint16), "bc": np.zeros((32, 24), F32),
-        "ia": r.integers(-128, 128, (32, 64), np.int8), "ib": r.integers(-128, 128, (24, 64), np.int8),
+        "ia": r.integers(-128, 128, (32, 64), np.int8),
+        "ib": r.integers(-128, 128, (24, 64), np.int8),
         "ic": np.zeros((32, 24), I32), "da": r.standard_normal((16, 12)),
         "db": r.standard_normal((12, 24)), "dc": np.zeros((16, 24)), "n": I32(24), "k": I32(64),
         "dk": I32(12),

@@ -11,8 +11,13 @@ from spec_files import one_kernel
 
 import ge2rt
 from ge2rt.base import switches
+from ge2rt.base.errors import UnsupportedError
 from ge2rt.cli import check as command
 from ge2rt.device.null import NullDevice
+from ge2rt.device.registry import get_device
+from ge2rt.run import cases as drawing
+from ge2rt.run import check as running
+from ge2rt.run.case_arrays import CaseArrays
 from ge2rt.run.cases import Case, cases_for, why_none
 from ge2rt.run.check import NOTHING_RAN, Outcome, chosen, settle
 from ge2rt.spec.model import KernelSpec
@@ -32,7 +37,10 @@ def test_every_dtype_is_among_the_quick_cases(name: str) -> None:
         assert {case.types[variable] for case in cases} == set(dtypes)
 
 
-def test_a_dtype_that_few_attributes_admit_is_drawn_too(tmp_path: Path) -> None:
+def test_a_dtype_that_few_attributes_admit_is_drawn_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "QUICK", 4)
     spec = one_kernel(
         tmp_path, reference="X", types="{T: [f32, bool]}",
         attrs="{level: {type: int, default: 0, min: 0, max: 60}}",
@@ -61,6 +69,26 @@ def test_cases_with_nothing_to_compute_need_one_that_ran(kernel: KernelSpec) -> 
     assert settle([empty, passed]) == [empty, passed]
     for others in ([failed], []):
         assert settle([empty, *others]) == [replace(empty, skipped=NOTHING_RAN), *others]
+
+
+def test_a_kernel_that_has_no_checks_runs_without_them(
+    kernel: KernelSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(arrays: CaseArrays, device: object) -> None:
+        if switches.get("GE2RT_CHECK"):
+            raise UnsupportedError("no checks of recursion", next_step="unset GE2RT_CHECK")
+        if broken:
+            raise UnsupportedError("no recursion", next_step="write a loop")
+        arrays.buffers["Y"].view[...] = arrays.buffers["X"].view
+
+    monkeypatch.setattr(running, "execute", execute)
+    case = cases_for(kernel)[0]
+    with switches.setting("GE2RT_CHECK", "memory"):
+        broken = False
+        outcome = running.run_case(case, get_device("cpu"))
+        assert (outcome.faults, outcome.note) == ((), "ran without checks: no checks of recursion")
+        broken = True
+        assert "no recursion" in running.run_case(case, get_device("cpu")).faults[0]
 
 
 def test_where_a_check_runs_and_under_which_checks(monkeypatch: pytest.MonkeyPatch) -> None:

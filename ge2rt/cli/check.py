@@ -202,7 +202,7 @@ def _faults(faulty: list[Outcome]) -> list[str]:
             of_kernel.setdefault(kind, f"{outcome.case}: {text}")
     lines = [line for of_kernel in told.values() for line in of_kernel.values()]
     more = len(faulty) - len(lines)
-    return [*lines, *([f"... and {more} more cases"] if more else [])]
+    return [*lines, *([f"... and {more} more case{'s' if more > 1 else ''}"] if more else [])]
 
 
 def _progress(screen: Console) -> Progress:

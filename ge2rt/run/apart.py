@@ -23,6 +23,7 @@ from ge2rt.spec.registry import default_registry, load_registry
 
 DEATHS = 2  # of a kernel; its further cases are left out
 
+_LEFT_OUT = f"its process died {DEATHS} times; the other cases were left out"
 _STEP = "Run it with --checks memory to find the access"
 
 
@@ -44,7 +45,7 @@ class Apart:
         deaths = 0
         for case in cases:
             if deaths >= DEATHS:
-                yield Outcome(case, (), 0.0, "left out: its process died before", compiled=False)
+                yield Outcome(case, (), 0.0, "left out", _LEFT_OUT, compiled=False)
                 continue
             answer = self._ask(case)
             if answer is None:

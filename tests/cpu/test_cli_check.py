@@ -132,6 +132,7 @@ def test_a_kernel_that_kills_its_process_does_not_end_the_check(check):
     rows = {line.split()[0]: line.split() for line in out.splitlines()[1:3]}
     assert rows["twice"][1] == rows["twice"][2]
     assert rows["wild"][2] == "0"
+    assert "wild: its process died 2 times; the other cases were left out" in out
 
 
 def test_a_kernel_without_a_reference_is_only_compiled(check):

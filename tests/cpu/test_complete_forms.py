@@ -61,10 +61,7 @@ def test_wmma_moves_and_multiplies(type: str, shape: str, layouts: str, stride: 
     a = registers("x" if kind == "r" else "fd", 1, count_a)
     b = registers("x" if kind == "r" else "fd", 20, count_b)
     c = registers("f" if sum_kind == "f" else "fd" if sum_kind == "fd" else "x", 30, count_c)
-    if type in ("f16",):
-        types = "f32.f32"
-    else:
-        types = ".".join([total, type, type, total])
+    types = "f32.f32" if type == "f16" else ".".join([total, type, type, total])
     text = kernel([
         f"mov.u32 %r50, {ld_a};", f"mov.u32 %r51, {ld_b};", f"mov.u32 %r52, {n + pad};",
         f"wmma.load.a.sync.aligned.{layout_a}.{shape}.global.{type} {a}, [%rd1], {names[0]};",

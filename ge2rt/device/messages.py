@@ -161,16 +161,16 @@ def _value(kind: bytes, size: bytes, spec: str, arguments: _Arguments) -> bytes:
         text = _integer(f"{spec}{letter}", value, size)
         return text.replace(b"0o", b"0")
     if kind == b"c":
-        letter = bytes([int(arguments.take("i")) & 255])
-        return (spec.encode() + b"c") % letter
+        char = bytes([int(arguments.take("i")) & 255])
+        return (spec.encode() + b"c") % char
     if kind == b"s":
         address = int(arguments.take("Q"))
         return (spec.encode() + b"s") % (ctypes.string_at(address) if address else b"(null)")
     if kind == b"p":
         return (spec.encode() + b"s") % f"{int(arguments.take('Q')):#x}".encode()
     if kind in b"aA":
-        text = float(arguments.take("d")).hex()
-        return (text.upper() if kind == b"A" else text).encode()
+        digits = float(arguments.take("d")).hex()
+        return (digits.upper() if kind == b"A" else digits).encode()
     if kind == b"n":
         arguments.take("Q")
         return b""

@@ -21,42 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Template
 
+from ge2rt.ptx.lower.switch_ir import FIRST_FRAME, SWITCH
+
 FIRST_OF_WARPS = 16  # number of the first warp's own barrier
 STRAND_BYTES = 32
 _BAR_BYTES = 32
 IDLE_ROUNDS = 8  # rounds without an event before another block joins
 MAX_RESIDENT_BYTES = 1 << 30  # of all blocks under way on one thread
-
-_SWITCH = {
-    "x86_64": """
-module asm ".text"
-module asm ".p2align 4"
-module asm "ge2rt_switch:"
-module asm "  pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15"
-module asm "  movq %rsp, (%rdi); movq %rsi, %rsp"
-module asm "  popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp; retq"
-module asm "ge2rt_trampoline:"
-module asm "  movq %r15, %rdi; callq *%r14; ud2"
-""",
-    "aarch64": """
-module asm ".text"
-module asm ".p2align 4"
-module asm "ge2rt_switch:"
-module asm "  sub sp, sp, #160; stp x19, x20, [sp]; stp x21, x22, [sp, #16]"
-module asm "  stp x23, x24, [sp, #32]; stp x25, x26, [sp, #48]; stp x27, x28, [sp, #64]"
-module asm "  stp x29, x30, [sp, #80]; stp d8, d9, [sp, #96]; stp d10, d11, [sp, #112]"
-module asm "  stp d12, d13, [sp, #128]; stp d14, d15, [sp, #144]"
-module asm "  mov x9, sp; str x9, [x0]; mov sp, x1"
-module asm "  ldp x19, x20, [sp]; ldp x21, x22, [sp, #16]; ldp x23, x24, [sp, #32]"
-module asm "  ldp x25, x26, [sp, #48]; ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]"
-module asm "  ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]; ldp d12, d13, [sp, #128]"
-module asm "  ldp d14, d15, [sp, #144]; add sp, sp, #160; ret"
-module asm "ge2rt_trampoline:"
-module asm "  mov x0, x19; blr x20; brk #1"
-""",
-}
-# Bytes from the first saved word to the stack's top, and where strand, function and return lie.
-_FIRST_FRAME = {"x86_64": (72, 0, 8, 48), "aarch64": (160, 0, 8, 88)}
 
 DECLARATIONS = {
     "ge2rt_switch": "declare void @ge2rt_switch(ptr, i64)",
@@ -604,7 +575,7 @@ class CrewSizes:
 
 def crew_ir(sizes: CrewSizes, machine: str) -> str:
     """The text for one kernel; ``machine`` is ``x86_64`` or ``aarch64``."""
-    frame, strand, run, back = _FIRST_FRAME[machine]
+    frame, strand, run, back = FIRST_FRAME[machine]
     rest = sizes.threads - (sizes.warps - 1) * sizes.width
     numbers = {
         "SYMBOL": sizes.symbol, "STRAND": sizes.strand, "WIDTH": sizes.width, "WARPS": sizes.warps,
@@ -617,4 +588,4 @@ def crew_ir(sizes: CrewSizes, machine: str) -> str:
         "FRAME": frame, "FRAME_STRAND": strand, "FRAME_RUN": run, "FRAME_RETURN": back,
         "IDLE": IDLE_ROUNDS, "RESIDENT": max(2, MAX_RESIDENT_BYTES // sizes.arena),
     }  # fmt: skip
-    return _SWITCH[machine] + Template(_TEXT).substitute(numbers)
+    return SWITCH[machine] + Template(_TEXT).substitute(numbers)

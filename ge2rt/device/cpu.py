@@ -305,7 +305,7 @@ class CpuDevice(HostDevice):
         return self._streams.handles
 
     def load(self, binary: bytes, kind: str, key: str, line_map: object = None) -> CpuModule:
-        """Load PTX text; ``key`` names it in messages, ``line_map`` leads to the templates' lines."""
+        """Load PTX text; ``key`` names it in messages, ``line_map`` leads to template lines."""
         if kind != "ptx":
             raise InvalidArgumentError(
                 "the cpu device loads PTX text", expected="ptx", got=kind, detail="device"

@@ -70,7 +70,8 @@ def default_translator() -> Translator:
 
     return Translator(
         parse=parse.parse_module, check=isa.check_module, lower=lower.lower_to_ir,
-        emit=lower.emit, image=lower.global_image, static_shared=isa.static_shared, version=translator_version(),
+        emit=lower.emit, image=lower.global_image, static_shared=isa.static_shared,
+        version=translator_version(),
     )  # fmt: skip
 
 
@@ -114,7 +115,7 @@ class Translation:
     ) -> tuple[NativeKernel, Callable[[], NativeKernel] | None]:
         """The native form of ``entry``, from the store or lowered now.
 
-        That of a large kernel is the quick tier; then the second value makes and stores the full one.
+        That of a large kernel is the quick tier; then the second value makes the full one.
         """
         key = self._key(
             "cpu-object", entry=entry, block="x".join(map(str, options.block)),

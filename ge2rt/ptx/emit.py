@@ -170,7 +170,6 @@ class Emitter:
         self.declarations[name] = f"declare {full} @{name}({signature})"
         return self.raw(f"call {full} @{name}({', '.join(map(str, args))})", type, lanes)
 
-
     def outline(
         self,
         name: str,
@@ -199,8 +198,7 @@ class Emitter:
         full = _struct([v.full_type for v in shapes])
         answer = self.raw(f"call {full} @{symbol}({', '.join(map(str, args))})", full)
         return [
-            self.raw(f"extractvalue {answer}, {at}", v.type, v.lanes)
-            for at, v in enumerate(shapes)
+            self.raw(f"extractvalue {answer}, {at}", v.type, v.lanes) for at, v in enumerate(shapes)
         ]
 
 

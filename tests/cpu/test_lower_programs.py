@@ -6,6 +6,7 @@ import pytest
 from cpu.native_run import load, ptx_of
 from oracle.programs import CudaProgram, copies, programs
 
+
 def _run(program: CudaProgram, lanes: int) -> None:
     ptx = ptx_of(program.source, *program.options, arch=program.arch)
     kernel = load(ptx, program.entry, program.block, lanes)

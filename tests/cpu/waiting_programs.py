@@ -300,10 +300,13 @@ _GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n
 @program
 def cooperative_grid() -> bool:
     """Cooperative groups' grid.sync(), several times and in several launches."""
-    source = _GROUPS + """extern "C" __global__ void k(int *a, int *b) {
+    source = (
+        _GROUPS
+        + """extern "C" __global__ void k(int *a, int *b) {
         auto g = cg::this_grid(); int i = g.thread_rank(), n = g.size();
         for (int r = 0; r < 3; ++r) {
             a[i] = b[n - 1 - i] + 1; g.sync(); b[i] = a[(i + 1) % n] * 2; g.sync(); } }"""
+    )
     n = 45 * 96
     a, b = zeros(n), np.arange(n, dtype=np.int32) % 7
     x, y = a.copy(), b.copy()

@@ -300,7 +300,11 @@ def _clip(x: Array, dtype: Any, nan: int = 0) -> Array:
 
 def _casts_answer(v: list[Any]) -> dict[int, Array]:
     x = v[0].astype(np.float64)
-    i32, u32, i64 = _clip(np.trunc(x), "i4"), _clip(np.rint(x), "u4"), _clip(np.floor(x), "i8", -(1 << 63))
+    i32, u32, i64 = (
+        _clip(np.trunc(x), "i4"),
+        _clip(np.rint(x), "u4"),
+        _clip(np.floor(x), "i8", -(1 << 63)),
+    )
     i8 = i32.astype(np.int8)
     back = i64.astype(np.float32) + i8.astype(np.float32)
     return {1: i32, 2: u32, 3: i64, 4: i8, 5: back}

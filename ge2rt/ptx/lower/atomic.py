@@ -44,9 +44,7 @@ def lower_atomic(scope: Scope, instr: Instr) -> list[Value]:
     return results
 
 
-def _one(
-    scope: Scope, instr: Instr, task: _Task, place: Where, values: list[Value]
-) -> list[Value]:
+def _one(scope: Scope, instr: Instr, task: _Task, place: Where, values: list[Value]) -> list[Value]:
     active, is_red = scope.active(instr), instr.op == "red"
     if (watch := scope.code.watch) is not None:
         space = space_of(instr)

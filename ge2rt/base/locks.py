@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import AbstractContextManager
 from types import TracebackType
 from weakref import WeakSet
 
@@ -42,6 +43,11 @@ class ForkGate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._inside = 0
+        self._held: list[AbstractContextManager[object]] = []
+
+    def hold(self, lock: AbstractContextManager[object]) -> None:
+        """Take a foreign library's own lock over each fork, after the gate is closed."""
+        self._held.append(lock)
 
     def __enter__(self) -> None:
         with self._changed:
@@ -59,15 +65,24 @@ class ForkGate:
         """Wait until nobody is inside, but not for ever, and let nobody in."""
         self._changed.acquire()
         self._changed.wait_for(lambda: self._inside == 0, _PATIENCE_SECONDS)
+        for lock in self._held:
+            lock.__enter__()
 
     def open(self) -> None:
         """Let others in again."""
+        self._release()
         self._changed.release()
 
     def after_fork(self) -> None:
         """In the child: nobody is inside."""
+        self._release()
         self._changed = threading.Condition()
         self._inside = 0
+
+
+    def _release(self) -> None:
+        for lock in reversed(self._held):
+            lock.__exit__(None, None, None)
 
 
 _locks: WeakSet[ForkLock] = WeakSet()

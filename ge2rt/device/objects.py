@@ -10,6 +10,7 @@ import itertools
 import json
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from ge2rt.base import switches
@@ -89,6 +90,7 @@ class _Llvm:
         import llvmlite
         import llvmlite.binding as llvm  # late: 0.1 s
 
+        _hold_over_fork(llvm)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         llvm.initialize_native_asmparser()  # inline asm
@@ -106,6 +108,18 @@ class _Llvm:
         return triple.create_target_machine(
             cpu=target.cpu, features=target.features, opt=2, reloc="pic", jit=True
         )
+
+
+@cache
+def _hold_over_fork(llvm: Any) -> None:
+    """Let a fork wait for the call of LLVM that another thread is in.
+
+    llvmlite makes every call under one lock. A child that is forked while another thread has it
+    would wait for it for ever; held by the forking thread, it is free again on both sides.
+    """
+    lock = getattr(llvm.ffi.lib, "_lock", None)
+    if lock is not None:
+        compilers.hold(lock)
 
 
 _lock = ForkLock()

@@ -209,3 +209,26 @@ def test_a_gate_waits_for_those_inside():
     gate.open()
     thread.join()
     assert order == ["left", "closed"]
+
+
+@needs_fork
+def test_a_fork_waits_for_a_call_of_llvm():
+    """llvmlite makes every call under one lock: a child must not inherit it taken."""
+    ge2rt.warmup("cpu")
+    import llvmlite.binding as llvm
+
+    stop = threading.Event()
+
+    def call():
+        while not stop.is_set():
+            llvm.get_host_cpu_name()
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert all(_in_child(lambda: bool(llvm.get_host_cpu_name()), 20.0) for _ in range(40))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

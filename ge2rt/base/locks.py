@@ -79,7 +79,6 @@ class ForkGate:
         self._changed = threading.Condition()
         self._inside = 0
 
-
     def _release(self) -> None:
         for lock in reversed(self._held):
             lock.__exit__(None, None, None)

@@ -44,7 +44,7 @@ declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i64 @PyLong_AsUnsignedLongLong(ptr)
 declare ptr @PyLong_FromLong(i64)
 declare void @PyErr_Clear()
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallDict(ptr, ptr, i64, ptr)
 declare void @Py_DecRef(ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
@@ -289,7 +289,7 @@ fault:
   store ptr %status_object, ptr %fault_args
   %on_fault_at = getelementptr i8, ptr %record, i64 80
   %on_fault = load ptr, ptr %on_fault_at
-  %answer = call ptr @PyObject_Vectorcall(ptr %on_fault, ptr %fault_args, i64 1, ptr null)
+  %answer = call ptr @PyObject_VectorcallDict(ptr %on_fault, ptr %fault_args, i64 1, ptr null)
   call void @Py_DecRef(ptr %status_object)
   ret ptr %answer
 miss:
@@ -325,7 +325,7 @@ done:
   ret ptr %answer
 slow:
   %python = call ptr @PyTuple_GetItem(ptr %self, i64 1)
-  %result = call ptr @PyObject_Vectorcall(ptr %python, ptr %args, i64 %given, ptr null)
+  %result = call ptr @PyObject_VectorcallDict(ptr %python, ptr %args, i64 %given, ptr null)
   ret ptr %result
 }
 
@@ -386,7 +386,7 @@ done:
   ret ptr %answer
 slow:
   %python = call ptr @PyTuple_GetItem(ptr %self, i64 1)
-  %result = call ptr @PyObject_Vectorcall(ptr %python, ptr %args, i64 %given, ptr null)
+  %result = call ptr @PyObject_VectorcallDict(ptr %python, ptr %args, i64 %given, ptr null)
   ret ptr %result
 }
 """

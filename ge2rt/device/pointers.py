@@ -90,7 +90,8 @@ def address_of(obj: Any) -> int:
 
 
 def _describe(obj: Any, depth: int = 0) -> Operand | None:
-    if isinstance(obj, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # 7 ms to import, and only it makes masked arrays
+    if masked is not None and isinstance(obj, masked.MaskedArray):
         raise InvalidTypeError("masked arrays are not supported", next_step="fill the mask first")
     if isinstance(obj, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(obj), obj)

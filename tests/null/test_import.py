@@ -82,6 +82,15 @@ def test_import_and_listing_write_nothing(tmp_path):
     assert writes == "[]\n"
 
 
+def test_describing_an_array_imports_nothing(tmp_path):
+    """A cached call in a new process has no time for modules that only rare arguments need."""
+    code = (
+        "import sys, numpy as np; from ge2rt.device.pointers import describe; "
+        "before = set(sys.modules); describe(np.zeros(3)); print(sorted(set(sys.modules) - before))"
+    )
+    assert fresh(code, tmp_path) == "[]\n"
+
+
 def test_time_of_the_import_is_shown(tmp_path, capsys):
     code = (
         "import time, numpy; t = time.perf_counter(); import ge2rt; "

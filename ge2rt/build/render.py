@@ -15,6 +15,7 @@ from ge2rt.base import events
 from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import CompileError, Ge2rtError
 from ge2rt.base.locks import ForkLock
+from ge2rt.base.paths import resource
 from ge2rt.build import bounds, templates
 from ge2rt.build.bytecode import StoredTemplates
 from ge2rt.build.linemarks import LineMarks, take_marks
@@ -133,8 +134,11 @@ def clear() -> None:
 
 
 def warmup() -> None:
-    """Start Jinja: its parser and compiler run once."""
-    Environment("").from_string("{% set x = 1 %}{{ x }}").render()
+    """Start Jinja, and load the parts that the shipped templates share."""
+    shipped = resource("templates")
+    environment = _environment(str(shipped))
+    for part in sorted(shipped.glob("_*")):
+        environment.get_template(part.name)
 
 
 def _environment(folder: str) -> Environment:

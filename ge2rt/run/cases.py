@@ -57,6 +57,11 @@ class Case:
         usual = all(v == specs[n].default or specs[n].required for n, v in self.attrs.items())
         return even and dense and usual
 
+    @property
+    def empty(self) -> bool:
+        """Whether a buffer has no element, so that there is little or nothing to compute."""
+        return any(0 in shape for shape in self.shapes.values())
+
     def __str__(self) -> str:
         parts = [f"{n}={v}" for n, v in {**self.types, **self.attrs}.items()]
         for spec in self.kernel.buffers:
@@ -76,7 +81,8 @@ class Case:
 def cases_for(kernel: KernelSpec, full: bool = False) -> list[Case]:
     """Draw cases that the kernel accepts: 32 or more, 160 or more if ``full``.
 
-    Every dtype of every type variable is among them, unless the kernel refuses it.
+    Every dtype of every type variable is among them with something to compute, unless the kernel
+    refuses it.
     """
     return _draw(_Maker(kernel), full)
 
@@ -101,7 +107,7 @@ def _draw(maker: _Maker, full: bool) -> list[Case]:
     for number, (name, dtype) in enumerate(maker.unused()):
         for attempt in range(_TRIES * 10):
             case = maker.make((number + 1) * 1_000_000 + attempt, {name: dtype})
-            if case is not None:
+            if case is not None and not case.empty:
                 found[str(case)] = case
                 break
     return list(found.values())
@@ -127,10 +133,11 @@ class _Maker:
         return [choice for choice in choices if not self.used[choice]]
 
     def count(self, case: Case) -> None:
-        """Remember what an accepted case used."""
+        """Remember what an accepted case used; a dtype counts only where something is launched."""
         self.number += 1
+        types = {} if case.empty else case.types
         self.used.update(
-            (n, v) for n, v in (*case.types.items(), *case.attrs.items(), *case.dims.items())
+            (n, v) for n, v in (*types.items(), *case.attrs.items(), *case.dims.items())
         )
 
     def pick(self, name: str, options: Sequence[Any]) -> Any:

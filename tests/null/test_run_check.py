@@ -30,9 +30,9 @@ def kernel(tmp_path: Path) -> KernelSpec:
 
 
 @pytest.mark.parametrize("name", default_registry().names())
-def test_every_dtype_is_among_the_quick_cases(name: str) -> None:
+def test_every_dtype_is_among_the_quick_cases_with_something_to_compute(name: str) -> None:
     spec = default_registry().get(name)
-    cases = cases_for(spec)
+    cases = [case for case in cases_for(spec) if not case.empty]
     for variable, dtypes in spec.types.items():
         assert {case.types[variable] for case in cases} == set(dtypes)
 
@@ -53,7 +53,7 @@ def test_without_a_reference_one_case_for_each_dtype_is_chosen(kernel: KernelSpe
     assert len(chosen(kernel)) == len(cases_for(kernel)) > 8
     few = chosen(replace(kernel, reference=None))
     assert sorted(case.types["T"] for case in few) == ["f16", "f32"]
-    assert not any(0 in shape for case in few for shape in case.shapes.values())
+    assert not any(case.empty for case in few)
 
 
 def test_why_there_is_no_case(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The graph IR: pure data, passes, text; no device, no compiler."""

@@ -14,6 +14,8 @@ from ge2rt.ptx.rules.operands import integer, number
 
 MODES = ("rn", "rz", "rm", "rp")
 
+_SMALL, _LIFT = 2.0**-400, 2.0**537  # below the one, errors may underflow; the other helps
+_FAR = integer("i64", -200)
 _X86_MODE = {"rm": 9, "rp": 10, "rz": 11}  # with exceptions suppressed
 _X86_NAME = {"fma": "vfmadd", "add": "add", "mul": "mul", "div": "div", "sqrt": "sqrt"}
 
@@ -39,6 +41,14 @@ def nudge(e: Emitter, nearest: Value, error: Value, mode: str) -> Value:
         moved = e.binary("add" if mode == "rm" else "sub", word, down)
         needed = e.compare("fcmp olt" if mode == "rm" else "fcmp ogt", error, zero)
     return e.bitcast(e.select(needed, moved, word), nearest.type)
+
+
+def _below(e: Emitter, value: Value, limit: float) -> Value:
+    return e.compare("fcmp olt", e.call("llvm.fabs", (value,)), number(value.type, limit))
+
+
+def _factor(e: Emitter, condition: Value, factor: float) -> Value:
+    return e.select(condition, number("double", factor), number("double", 1.0))
 
 
 def two_sum(e: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
@@ -85,10 +95,7 @@ def to_odd_by(e: Emitter, nearest: Value, error: Value) -> Value:
 
 
 def rounded(e: Emitter, op: str, args: Sequence[Value], mode: str) -> Value:
-    """``fma``, ``add``, ``mul``, ``div`` or ``sqrt`` of floats or doubles in any rounding mode.
-
-    In double without AVX-512 the directed forms assume that no product or residual underflows.
-    """
+    """``fma``, ``add``, ``mul``, ``div`` or ``sqrt`` of floats or doubles in any rounding mode."""
     values = e.alike(args)
     if mode == "rn":
         return _nearest(e, op, values)
@@ -170,7 +177,11 @@ def _directed_mul(e: Emitter, values: Sequence[Value], mode: str) -> Value:
     product = e.binary("fmul", a, b)
     if values[0].type == "float":
         return narrow(e, product, "float", mode)
-    rest = e.call("llvm.fma", (a, b, e.unary("fneg", product)))
+    small = _below(e, product, _SMALL)
+    lifts = [_factor(e, e.binary("and", small, _below(e, v, 1.0)), _LIFT) for v in (a, b)]
+    a, b = (e.binary("fmul", v, lift) for v, lift in zip((a, b), lifts, strict=True))
+    lifted = e.binary("fmul", e.binary("fmul", product, lifts[0]), lifts[1])
+    rest = e.call("llvm.fma", (a, b, e.unary("fneg", lifted)))
     return _overflowing(e, product, rest, values, mode)
 
 
@@ -182,7 +193,52 @@ def _directed_fma(e: Emitter, values: Sequence[Value], mode: str) -> Value:
     nearest = e.call("llvm.fma", (a, b, c))
     if mode == "rm":
         nearest = e.unary("fneg", e.call("llvm.fma", (e.unary("fneg", a), b, e.unary("fneg", c))))
-    return _overflowing(e, nearest, _fma_error(e, a, b, c, nearest), values, mode)
+    (error,) = e.outline("fma.error", (a, b, c, nearest), _scaled_fma_error)
+    return _overflowing(e, nearest, error, values, mode)
+
+
+def _scaled_fma_error(e: Emitter, args: Sequence[Value]) -> Sequence[Value]:
+    """The sign of ``a * b + c - nearest``, found where nothing leaves the range of doubles.
+
+    Product and addend are scaled by one power of two, so that the larger lies in [1, 4). One that
+    is smaller by more than 2^200 stands for any so small: only its sign counts.
+    """
+    a, b, c, nearest = args
+    (a, a_power), (b, b_power), (c, c_power) = (_parted(e, v) for v in (a, b, c))
+    product = e.binary("add", a_power, b_power)
+    top = e.call("llvm.smax", (product, c_power))
+    a, c = (
+        e.binary("fmul", v, _power(e, e.call("llvm.smax", (e.binary("sub", power, top), _FAR))))
+        for v, power in ((a, product), (c, c_power))
+    )
+    back = e.binary("sub", integer("i64", 0), top)
+    quarter = e.binary("ashr", back, integer("i64", 2))
+    rest = e.binary("sub", back, e.binary("mul", quarter, integer("i64", 3)))
+    scaled = nearest
+    for power in (quarter, quarter, quarter, rest):
+        scaled = e.binary("fmul", scaled, _power(e, power))
+    finite = _below(e, nearest, float("inf"))
+    error = _fma_error(e, a, b, c, scaled)
+    return [e.select(finite, error, number("double", 0.0))]
+
+
+def _parted(e: Emitter, value: Value) -> tuple[Value, Value]:
+    """A double as a number in [1, 2) with its sign, and a power of two; zero has a tiny power."""
+    tiny = _below(e, value, 2.0**-1022)
+    word = e.bitcast(e.binary("fmul", value, _factor(e, tiny, 2.0**54)), "i64")
+    field = e.binary("and", e.binary("lshr", word, integer("i64", 52)), integer("i64", 0x7FF))
+    bias = e.select(tiny, integer("i64", 1023 + 54), integer("i64", 1023))
+    mantissa = e.binary("and", word, integer("i64", 0x800FFFFFFFFFFFFF))
+    one = e.binary("or", mantissa, integer("i64", 0x3FF << 52))
+    zero = e.compare("fcmp oeq", value, number("double", 0.0))
+    power = e.select(zero, integer("i64", -2100), e.binary("sub", field, bias))
+    return e.select(zero, value, e.bitcast(one, "double")), power
+
+
+def _power(e: Emitter, exponent: Value) -> Value:
+    """Two to an integer; beyond a double's range anything."""
+    field = e.binary("add", exponent, integer("i64", 1023))
+    return e.bitcast(e.binary("shl", field, integer("i64", 52)), "double")
 
 
 def _fma_error(e: Emitter, a: Value, b: Value, c: Value, nearest: Value) -> Value:
@@ -209,6 +265,12 @@ def _overflowing(
 def _directed_div(e: Emitter, values: Sequence[Value], mode: str) -> Value:
     quotient = e.binary("fdiv", values[0], values[1])
     a, b, q = _wide(e, (*values, quotient))
+    if values[0].type == "double":
+        lift = _factor(e, _below(e, a, _SMALL), _LIFT)
+        less = _below(e, q, 1.0)
+        one = number("double", 1.0)
+        a, b = e.binary("fmul", a, lift), e.binary("fmul", b, e.select(less, one, lift))
+        q = e.binary("fmul", q, e.select(less, lift, one))
     residual = e.call("llvm.fma", (e.unary("fneg", q), b, a))
     sign = e.call("llvm.copysign", e.alike((number("double", 1.0), b)))
     return nudge(e, quotient, e.binary("fmul", residual, sign), mode)
@@ -217,6 +279,10 @@ def _directed_div(e: Emitter, values: Sequence[Value], mode: str) -> Value:
 def _directed_sqrt(e: Emitter, values: Sequence[Value], mode: str) -> Value:
     root = e.call("llvm.sqrt", values)
     a, r = _wide(e, (values[0], root))
+    if root.type == "double":
+        small = _below(e, a, _SMALL)
+        a = e.binary("fmul", a, _factor(e, small, 2.0**1000))
+        r = e.binary("fmul", r, _factor(e, small, 2.0**500))
     return nudge(e, root, e.call("llvm.fma", (e.unary("fneg", r), r, a)), mode)
 
 

@@ -5,6 +5,30 @@ from __future__ import annotations
 import random
 
 REGISTERS = 7
+
+
+def strewn(seed: int) -> str:
+    """A kernel with barriers anywhere, as many as a lane comes by; half of them count lanes.
+
+    What they count does not depend on how lanes take turns: the lanes' next barriers meet.
+    """
+    chosen = random.Random(seed)
+    head, body = Maker(seed, wild=seed % 2 == 1).kernel().split(_BEGIN)
+    start = [f"mov.u32 %r{k}, 0;" for k in (*range(20), *range(30, 40))]
+    start += [f"setp.ne.u32 %p{k}, 0, 0;" for k in range(9)]
+    lines, end, written = body.split("\n"), False, list[str]()
+    for line in lines:
+        end = end or line.startswith("mul.lo.u32 %r31")
+        written.append(line)
+        if not end and chosen.random() < 0.2:
+            voter, counted = chosen.randrange(REGISTERS), chosen.randrange(REGISTERS)
+            counting = (f"setp.ne.u32 %p6, %r{voter}, 3;",
+                        f"barrier.red.popc.u32 %r{counted}, 0, %p6;")  # fmt: skip
+            written += ["bar.sync 0;"] if chosen.random() < 0.5 else counting
+    return head + "\n".join([*start, _BEGIN, *written])
+
+
+_BEGIN = "mov.u32 %r30, 0;\n"
 _HEAD = """.version 8.0
 .target sm_80
 .address_size 64

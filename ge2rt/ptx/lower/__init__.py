@@ -11,7 +11,7 @@ from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import regions
 from ge2rt.ptx.lower.ahead import block_steps
 from ge2rt.ptx.lower.checks import Watch, deciding
-from ge2rt.ptx.lower.crews import analysed, crew_of, flow_of, parts_meet
+from ge2rt.ptx.lower.crews import analysed, barriers_apart, crew_of, flow_of, parts_meet
 from ge2rt.ptx.lower.functions import callees, staying
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
@@ -78,6 +78,8 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     in_turn = bool(stay) or (needs_crew(flow, geometry) and not options.checks)
     phased = None if in_turn else analysed(start, parks=False)
     strands = phased is None or parts_meet(phased)
+    if phased is not None and not strands and not options.checks:  # a check reports them
+        strands = barriers_apart(phased)
     if strands:
         if options.checks:
             raise _unchecked("lanes that meet at __syncwarp from both sides of a branch")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -38,6 +40,33 @@ def parts_meet(code: Code) -> bool:
         if any(a & ~b and b & ~a for a in sides for b in sides):
             return True
     return False
+
+
+def barriers_apart(code: Code) -> bool:
+    """Whether lanes of one warp may wait at two barriers, or at one in two passes of a loop."""
+    return any(_wait_apart(code.flow, branch) for branch in code.kinds.divergent)
+
+
+def _wait_apart(flow: Flow, branch: int) -> bool:
+    """Whether the lanes that a branch parts may come to different barriers first."""
+    barriers = sum(1 << at for at, n in enumerate(flow.nodes) if n.kind == "barrier")
+    cut = [() if barriers >> at & 1 else edges for at, edges in enumerate(flow.edges)]
+    inside, join = (1 << flow.exit) - 1, flow.joins[branch]
+    ways = [graph.reach(cut, [t], inside & ~(1 << join)) for t in flow.edges[branch]]
+    first = [way & barriers for way in ways]
+    if not any(first):
+        return False
+    if join != flow.exit and graph.reach(cut, [join], inside) & barriers:
+        past = [t == join or any(join in cut[n] for n in graph.bits(way))
+                for t, way in zip(flow.edges[branch], ways, strict=True)]  # fmt: skip
+        if any(past):
+            return True
+    met = [b for b in first if b]
+    some = functools.reduce(operator.or_, met)
+    if len(met) > 1 and some != some & -some:
+        return True
+    rounds = [lp for lp in flow.loops if lp.members >> branch & 1 and lp.members & some]
+    return any(way >> lp.header & 1 for way in ways for lp in rounds)
 
 
 def _for_a_strand(start: Code, function: Function) -> Code:

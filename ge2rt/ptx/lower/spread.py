@@ -4,14 +4,16 @@ One storage serves a register for all lanes of a warp. While the lanes of a mask
 other lanes wait at nodes P, always later in the walking order. A write in X does harm if the
 register is live at such a P: it must then keep the waiting lanes' values (a blend), and a scalar
 will not do. Where no write does harm, each active lane finds in the storage what it wrote last
-itself, so even a scalar is right. Lanes can wait in three ways:
+itself, so even a scalar is right. Lanes can wait in these ways:
 
 1. a branch parted them: X lies on a path from one successor, P on a path from another one (paths
    without the back edges of loops around the branch, up to its join);
 2. lanes left a loop and wait at its exit P while others still run X in the loop;
 3. lanes left a loop by different exits;
 4. lanes wait at the header of a loop that waits for other threads (see
-   :mod:`ge2rt.ptx.lower.waits`), so that those that left it can go on: here P stands before X.
+   :mod:`ge2rt.ptx.lower.waits`), so that those that left it can go on: here P stands before X;
+5. lanes wait at a barrier inside the branch that others pass by or have passed (``parks``): here X
+   and P may be anywhere.
 """
 
 from __future__ import annotations
@@ -119,17 +121,20 @@ def _pairs(
 
 
 def _parked(flow: Flow, branch: int, blends: list[int]) -> None:
-    """Lanes of one side wait behind a barrier while those of another side run, also round loops."""
-    inside = (1 << flow.exit) - 1 & ~(1 << flow.joins[branch])
+    """Lanes of one side wait at a barrier while those of another side go on, also past the join."""
+    inside = (1 << flow.exit) - 1
+    barriers = sum(1 << at for at, node in enumerate(flow.nodes) if node.kind == "barrier")
+    before = reach(flow.edges, flow.edges[branch], inside & ~(1 << flow.joins[branch]))
+    if not before & barriers:
+        return
     sets = [reach(flow.edges, [target], inside) for target in flow.edges[branch]]
     for first, running in enumerate(sets):
-        live = 0
+        others = 0
         for second, waiting in enumerate(sets):
             if second != first:
-                for node in bits(waiting):
-                    if flow.nodes[node].kind == "barrier":
-                        live |= flow.live_in[flow.nodes[node].targets[0]]
-        for node in bits(running) if live else ():
+                others |= waiting
+        live = _live(flow, others)
+        for node in bits(running):
             blends[node] |= flow.written[node] & live
 
 

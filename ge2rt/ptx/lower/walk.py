@@ -257,8 +257,8 @@ class Walker:
             slot = self._mask(target)
             waiting = e.raw(f"load {self.word}, ptr {slot}", self.word)
             e.line(f"store {e.binary('or', waiting, mask)}, ptr {slot}")
-        back = [t for t in masks if t <= at and t != self.flow.exit]
-        if not back or min(back) in self.turns:
+        back = [t for t in masks if t <= at and t != self.flow.exit and t not in self.turns]
+        if not back:
             e.line(f"br label %{after}")
             return
         target = min(back)
@@ -266,7 +266,10 @@ class Walker:
         if len(masks) == 1:
             e.line(f"br label %{self.tag}.s{target}")
             return
-        some = e.compare("icmp ne", masks[target], Value(self.word, "0"))
+        looping = masks[target]
+        for other in back:  # one node may be the last of two loops
+            looping = looping if other == target else e.binary("or", looping, masks[other])
+        some = e.compare("icmp ne", looping, Value(self.word, "0"))
         e.line(f"br {some}, label %{self.tag}.s{target}, label %{after}")
 
     def _turning(self) -> Value | None:

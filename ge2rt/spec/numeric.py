@@ -231,6 +231,20 @@ def softmax(x: Any, axis: Any = -1, scale: Any = 1.0, log: Any = False) -> Any:
     return z - np.log(total) if log else np.exp(z) / total
 
 
+def attention(
+    q: Any, k: Any, v: Any, mask: Any = None, scale: Any = 1.0, causal: Any = False,
+    diagonal: Any = 0,
+) -> Any:  # fmt: skip
+    """``softmax(scale * q kᵀ + mask) v``; a bool mask, and ``causal``, say which keys are seen."""
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], diagonal, dtype=np.bool_), scores, -np.inf)
+    if mask is not None:
+        seen = np.asarray(mask).dtype == np.bool_
+        scores = np.where(mask, scores, -np.inf) if seen else scores + mask
+    return np.matmul(softmax(scores), v)
+
+
 def layernorm(x: Any, gamma: Any = None, beta: Any = None, eps: Any = 1e-5) -> Any:
     """Normalisation over the last axis (two passes), times gamma plus beta."""
     x = np.asarray(x)
@@ -264,6 +278,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "binary": binary,
     "reduce": reduce,
     "softmax": softmax,
+    "attention": attention,
     "layernorm": layernorm,
     "rmsnorm": rmsnorm,
     "cast": cast,

@@ -447,11 +447,30 @@ def _power_of_two(s: Sequence[Lanes]) -> int | None:
     return value if exact else None
 
 
+def _setp(instr: Instr, s: Sequence[Lanes], bits: int, trusted: bool) -> Lanes | None:
+    """Whether one answer holds for all lanes, as of ``tid < 64`` or ``tid / 32 == 0``."""
+    signed = instr.types[0].startswith("s")
+    if len(s) != 2 or not all(v.fits(signed) for v in s):
+        return VARYING
+    a, b = s
+    unit = 1 << min(a.known, b.known, bits)  # lane 0's difference is its residue and so many of it
+    lanes = max(len(a.offsets), len(b.offsets), 1)
+    gaps = [a.lane(k) - b.lane(k) + a.residue - b.residue for k in range(lanes)]
+    compare = instr.mods[0]
+    if compare in ("eq", "ne"):
+        return VARYING if any(gap % unit == 0 for gap in gaps) else UNIFORM
+    if compare in ("lt", "ge", "lo", "hs"):
+        return UNIFORM if len({gap // unit for gap in gaps}) == 1 else VARYING
+    if compare in ("gt", "le", "hi", "ls"):
+        return UNIFORM if len({(gap - 1) // unit for gap in gaps}) == 1 else VARYING
+    return VARYING
+
+
 RULES: dict[str, Rule] = {
     "add": _add, "sub": _sub, "neg": _neg, "not": _not, "mul": _mul, "mad": _mad, "shl": _shl,
     "shr": _shr, "and": _and, "or": _or, "xor": _xor, "lop3": _lop3, "mov": _mov, "cvt": _cvt,
     "rem": _rem, "div": _div, "cvta": _mov,
-    "bfi": _bfi, "bfe": _bfe,
+    "bfi": _bfi, "bfe": _bfe, "setp": _setp,
 }  # fmt: skip
 
 

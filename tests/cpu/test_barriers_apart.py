@@ -119,7 +119,7 @@ def test_barriers_of_whole_warps_and_early_returns_stay_in_phases() -> None:
         int t = threadIdx.x;
         if (t >= n) return;
         s[t] = t; __syncthreads();
-        if (t >> 5 == 0) { s[t] += 1; __syncthreads(); } else { s[t] += 2; __syncthreads(); }
+        if (t / 32 == 0) { s[t] += 1; __syncthreads(); } else { s[t] += 2; __syncthreads(); }
         if (t % 3 == 0) s[t] += 10;
         __syncthreads();
         out[t] = s[(t + 5) % n]; }"""

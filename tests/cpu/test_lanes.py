@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 
 import pytest
@@ -139,6 +140,49 @@ def test_transfer_holds_for_every_lane(form: str) -> None:
                 assert all(result.low <= _signed(v, bits) <= result.high for v in wanted)
             affine += bool(result.offsets)
     assert affine > 3
+
+
+COMPARE = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne, "lo": operator.lt, "ls": operator.le,
+    "hi": operator.gt, "hs": operator.ge,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", ["s32", "u32"])
+@pytest.mark.parametrize("compare", COMPARE)
+def test_a_uniform_comparison_has_one_answer(compare: str, type: str) -> None:
+    rng = random.Random(compare + type)
+    shifted = {
+        f"{name} + {by}": lanes.add(facts, constant(by), 32)
+        for name, facts in AFFINE.items() for by in (31, -1)
+    }  # fmt: skip
+    literals = [constant(v) for v in (0, 1, 16, 31, 32, 33, 62, 63, 64, -1, -32)]
+    found = 0
+    sides = [*AFFINE.values(), *shifted.values()]
+    for a, b in [*itertools.product(sides, literals), *itertools.product(literals, sides),
+                 *itertools.product(sides, sides)]:  # fmt: skip
+        instr = Instr("setp", (compare, type), (Reg("%p"), Reg("%a"), Reg("%b")), None, 1, (type,))
+        if transfer(instr, [a, b]) is None or (a.uniform and b.uniform):
+            continue
+        found += 1
+        for _ in range(4):
+            columns = [_wide(_sample(rng, v, 32), 32, type[0] == "s") for v in (a, b)]
+            answers = {COMPARE[compare](x, y) for x, y in zip(*columns, strict=True)}
+            assert len(answers) == 1, (a, b)
+    assert found > 10
+
+
+@pytest.mark.parametrize(("first", "compare", "second"), [
+    ("lane", "lt", 64), ("lane + 31", "lt", 63), ("lane", "ge", 32), ("lane", "gt", 31),
+    ("lane", "le", 95), ("lane + 31", "gt", 62), ("lane", "lt", "aligned"),
+])  # fmt: skip
+def test_whole_warps_on_one_side_of_a_limit(first: str, compare: str, second: int | str) -> None:
+    name, _, by = first.partition(" + ")
+    a = lanes.add(AFFINE[name], constant(int(by or 0)), 32)
+    b = AFFINE[second] if isinstance(second, str) else constant(second)
+    instr = Instr("setp", (compare, "u32"), (Reg("%p"), Reg("%a"), Reg("%b")), None, 1, ("u32",))
+    assert transfer(instr, [a, b]) == lanes.UNIFORM
 
 
 def test_trusted_extension_counts_from_the_top_lane() -> None:

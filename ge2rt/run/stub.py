@@ -1,4 +1,4 @@
-"""The native launch stub: records of plans, and the two built-in functions that use them.
+"""The native launch stub: records of plans, and the built-in functions that use them.
 
 The stub is only a shortcut. Every miss calls the plain Python function, which owns all validation
 and messages. It is off where objects do not look as expected (checked at the start), under
@@ -11,7 +11,7 @@ import ctypes
 import struct
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,15 @@ from ge2rt.base.errors import Ge2rtError
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.shapes import byte_span
 from ge2rt.device.api import NativeEntry
+from ge2rt.run.program_ir import PROGRAM_IR
 from ge2rt.run.stub_ir import MAX_ARGS, MAX_BUFFERS, RECORD_BYTES, STUB_IR
 from ge2rt.spec.model import Bound
 
 if TYPE_CHECKING:
+    from ge2rt.device.objects import Linked
     from ge2rt.run.fastpath import Target
+
+FUNCTIONS = ("plan", "launch", "steps", "call")
 
 _METH_FASTCALL = 0x80
 _SLOT = struct.Struct("=iiq")
@@ -115,29 +119,36 @@ def separation(bound: Bound) -> tuple[tuple[int, int, int, int], ...]:
     )
 
 
-class _Stub:
+class Stub:
     """The linked code and everything whose address is in use; kept for the process's life."""
 
-    def __init__(self, plan: int, launch: int, keep: object) -> None:
-        self._addresses = {"plan": plan, "launch": launch}
-        self._keep: list[object] = [keep]
+    def __init__(self, linked: Mapping[str, Linked]) -> None:
+        self._addresses = {name: linked[f"ge2rt_{name}"].address for name in FUNCTIONS}
+        self._methods: dict[tuple[str, bytes], _MethodDef] = {}
+        self._keep = linked
 
-    def function(self, kind: str, state: tuple[Any, ...], doc: bytes) -> Callable[..., int]:
+    def address(self, kind: str) -> int:
+        """The address of a C function of the stub."""
+        return self._addresses[kind]
+
+    def function(self, kind: str, state: tuple[Any, ...], doc: bytes) -> Callable[..., Any]:
         """A built-in function over ``state``, which the native code reads as its self."""
-        method = _MethodDef(kind.encode(), self._addresses[kind], _METH_FASTCALL, doc)
+        method = self._methods.get((kind, doc))
+        if method is None:
+            fields = (kind.encode(), self._addresses[kind], _METH_FASTCALL, doc)
+            method = self._methods.setdefault((kind, doc), _MethodDef(*fields))
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
         make.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
-        self._keep.append(method)
-        made: Callable[..., int] = make(ctypes.byref(method), state, None)
+        made: Callable[..., Any] = make(ctypes.byref(method), state, None)
         return made
 
 
 _lock = ForkLock()
-_made: dict[str, _Stub | None] = {}
+_made: dict[str, Stub | None] = {}
 
 
-def get_stub() -> _Stub | None:
+def get_stub() -> Stub | None:
     """The stub, linked and checked once a process; None where it cannot be used."""
     if "stub" not in _made:
         with _lock:
@@ -152,30 +163,31 @@ def clear() -> None:
         _retired.append(_made.pop("stub", None))
 
 
-_retired: list[_Stub | None] = []
+_retired: list[Stub | None] = []
 
 
-def _make() -> _Stub | None:
+def _make() -> Stub | None:
     if switches.get("GE2RT_NO_STUB") or not _known_layout():
         return None
     from ge2rt.build.store import ObjectStore, default_store
     from ge2rt.device import objects  # late: brings LLVM
 
     host = objects.host_target()
+    text = STUB_IR + PROGRAM_IR
     key = (
-        ("kind", "launch stub"), ("ir", STUB_IR), ("llvm", objects.llvm_version()),
+        ("kind", "launch stub"), ("ir", text), ("llvm", objects.llvm_version()),
         ("cpu", host.cpu), ("features", host.features),
     )  # fmt: skip
     store = ObjectStore(default_store())
     code = store.get(key)
     if code is None:
-        code = objects.compile_ir(STUB_IR)
+        code = objects.compile_ir(text)
         store.put(key, code)
     try:
-        linked = objects.link(code, ("ge2rt_plan", "ge2rt_launch"))
+        linked = objects.link(code, tuple(f"ge2rt_{name}" for name in FUNCTIONS))
     except Ge2rtError:
         return None  # an interpreter that does not export its C API
-    stub = _Stub(linked["ge2rt_plan"].address, linked["ge2rt_launch"].address, linked)
+    stub = Stub(linked)
     return stub if _answers(stub) else None
 
 
@@ -191,7 +203,7 @@ def _known_layout() -> bool:
     )
 
 
-def _answers(stub: _Stub) -> bool:
+def _answers(stub: Stub) -> bool:
     """Self-check: lookups that must miss reach the Python function with their arguments."""
     seen: list[tuple[Any, ...]] = []
 

@@ -1,0 +1,282 @@
+"""An executable program: steps with plans, one arena for the temporaries, calls on arrays.
+
+There is no evaluation by NumPy here: a step is a kernel of ours or a registered library kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from ge2rt.base.errors import InternalError, InvalidArgumentError, InvalidTypeError
+from ge2rt.device.api import Device
+from ge2rt.fuse.program import Program
+from ge2rt.run.library import Call
+from ge2rt.run.program_arrays import Arena, InputSlot, OutputSlot, host_words, is_loose
+from ge2rt.run.program_memory import Arenas, Layout, lives, plan_memory
+from ge2rt.run.program_native import (
+    Arriving,
+    CallSpec,
+    Leaving,
+    NativeSteps,
+    is_native,
+    native_call,
+)
+from ge2rt.run.program_steps import FLAG_BYTES, KernelRun, LibraryRun, Run, prepare_steps
+
+_LEAST_NATIVE = 2  # launches that are worth a native call of their own
+
+
+class Executable:
+    """A program on a device; safe to run from several threads at the same time.
+
+    Attributes: ``program``, ``device``, ``steps`` (each with its plan, or its library kernel, and
+    the reason for it), ``memory`` (where the temporaries lie), ``workspace`` (bytes of one run).
+    """
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.program = program
+        self.device = device
+        self.steps: tuple[Run, ...] = prepare_steps(program, device)
+        places = {buffer.id: index for index, buffer in enumerate(program.buffers)}
+        by_id = {buffer.id: buffer for buffer in program.buffers}
+        self._inputs = [InputSlot.of(by_id[i], places[i]) for i in program.inputs]
+        self._outputs = [
+            OutputSlot(places[i], by_id[i].type.shape, by_id[i].type.element,
+                       by_id[i].type.element.numpy)
+            for i in program.outputs
+        ]  # fmt: skip
+        self._flag_bytes = FLAG_BYTES * sum(
+            isinstance(run, KernelRun) and run.flag >= 0 for run in self.steps
+        )
+        self.memory = self._plan_memory()
+        self.workspace = self.memory.nbytes
+        self._temps = [(places[b], offset) for b, offset in self.memory.offsets.items()]
+        self._arenas: Arenas[Arena] = Arenas(self._arena, Arena.close)
+        self._quick: Callable[..., Sequence[Any]] | None = None
+        self._items: dict[bool, tuple[_Item, ...]] = {False: self._prepare_items(loose=False)}
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.program.graph.name}: {len(self.steps)} steps>"
+
+    def __str__(self) -> str:
+        from ge2rt.run.program_text import print_plan  # late: for readers only
+
+        return print_plan(self)
+
+    def run(self, arrays: Sequence[Any], stream: int = 0) -> list[Any]:
+        """Run on arrays; the outputs are fresh, of the library of the first input.
+
+        Raises InvalidTypeError for an array that the program was not compiled for, ValueError for
+        an index outside of its array, DeviceError where a kernel faults.
+        """
+        if not stream:
+            quick = self._quick or self._quicken()
+            return list(quick(*arrays))
+        self.device.check_stream(stream)
+        return self._run(arrays, stream)
+
+    def _quicken(self) -> Callable[..., Sequence[Any]]:
+        """What runs on the default stream: native code, with Python behind it."""
+
+        def python(*arrays: Any) -> Sequence[Any]:
+            return self._run(arrays, 0)
+
+        self._quick = self.function(python) or python
+        return self._quick
+
+    def _run(self, arrays: Sequence[Any], stream: int) -> list[Any]:
+        bases = [0] * (len(self.program.buffers) + 1)
+        held, loose = self.place_inputs(arrays, bases)
+        outputs = self.place_outputs(arrays[0] if len(arrays) else None, bases)
+        if not self.workspace:
+            self.enqueue(bases, stream, loose=loose)
+        else:
+            arena = self._arenas.take(stream)
+            self.place_temps(arena, bases)
+            self.enqueue(bases, stream, loose=loose)
+            self.check_flags(arena, stream)
+            self._arenas.give(arena, stream)  # after an error it is dropped instead
+        self.device.keep_alive((*held, *outputs), stream)
+        return outputs
+
+    def function(
+        self, miss: Callable[..., Any], *, single: bool = False
+    ) -> Callable[..., Any] | None:
+        """A native function of the input arrays, or None where the program needs Python.
+
+        It returns the output (``single``, where there is one) or a tuple of outputs. Arguments that
+        differ from what the program was compiled for, in number, type, dtype, shape, strides or
+        alignment, are passed on to ``miss``, whose answer is returned.
+        """
+        if not self.device.accepts("cpu"):
+            return None
+        items = self._items[False]
+        if not items:
+            return None
+        native = [run for run in self.steps if not run.is_empty]
+        steps = self._native(native) if native else None
+        if native and steps is None:
+            return None
+        bases = [0] * (len(self.program.buffers) + 1)
+        arena = self._arena() if self.workspace else None
+        flags = (0, 0)
+        if arena is not None:
+            self.place_temps(arena, bases)
+            flags = (arena.address, self._flag_bytes)
+
+        def on_fault(code: int) -> NoReturn:
+            if code and steps is not None:
+                steps.fault(code)
+            assert arena is not None
+            self._raise_outside(arena)
+
+        spec = CallSpec(
+            inputs=tuple(_arriving(slot) for slot in self._inputs),
+            outputs=tuple(Leaving(slot.shape, slot.numpy, slot.base) for slot in self._outputs),
+            bases=tuple(bases), steps=steps, exclusive=arena is not None, flags=flags,
+            single=single, limit=steps.limit if steps else 1,
+        )  # fmt: skip
+        return native_call(spec, miss, on_fault, (self, arena, steps))
+
+    # -- the parts of a run, also used to capture one ---------------------------------------------
+    def place_inputs(self, arrays: Sequence[Any], bases: list[int]) -> tuple[list[Any], bool]:
+        """Enter the inputs' addresses; what holds their memory, and whether one is unaligned."""
+        if len(arrays) != len(self._inputs):
+            raise InvalidTypeError(
+                "wrong number of arrays for this specialization",
+                expected=str(len(self._inputs)),
+                got=str(len(arrays)),
+            )
+        held, loose = [], False
+        for slot, array in zip(self._inputs, arrays, strict=True):
+            address, keep = slot.place(array, self.device)
+            bases[slot.base] = address
+            loose = loose or is_loose(address)
+            held.append(keep)
+        return held, loose
+
+    def place_outputs(self, like: Any, bases: list[int]) -> list[Any]:
+        """Enter the addresses of fresh outputs."""
+        outputs = []
+        for slot in self._outputs:
+            bases[slot.base], array = slot.fresh(self.device, like)
+            outputs.append(array)
+        return outputs
+
+    def place_temps(self, arena: Arena, bases: list[int]) -> None:
+        """Enter the addresses of the temporaries and of the fault flags."""
+        bases[-1] = arena.address
+        for base, offset in self._temps:
+            bases[base] = arena.address + offset
+
+    def enqueue(self, bases: Sequence[int], stream: int, *, loose: bool) -> None:
+        """Run all steps at these bases."""
+        for item in self._items_for(loose):
+            item(bases, stream)
+
+    def check_flags(self, arena: Arena, stream: int) -> None:
+        """ValueError if a step met an index outside of its array; waits for the stream."""
+        if not self._flag_bytes:
+            return
+        self.device.synchronize(stream)
+        if any(self.device.memory.read(arena.address, self._flag_bytes)):
+            self._raise_outside(arena)
+
+    def _raise_outside(self, arena: Arena) -> NoReturn:
+        flags = np.frombuffer(self.device.memory.read(arena.address, self._flag_bytes), np.int32)
+        for run in self.steps:
+            if isinstance(run, KernelRun) and run.flag >= 0 and flags[run.flag]:
+                raise InvalidArgumentError(
+                    "an index lies outside of its array", kernel=run.label,
+                    where="; ".join(run.step.nodes),
+                    next_step="indices must be in -n <= i < n along the axis that they index",
+                )  # fmt: skip
+        raise InternalError("a fault without a flag")
+
+    # -- preparing --------------------------------------------------------------------------------
+    def _plan_memory(self) -> Layout:
+        sizes = {b.id: b.nbytes for b in self.program.buffers if b.kind == "temp"}
+        touched = [(*step.reads, *step.writes) for step in self.program.steps]
+        return plan_memory(lives(touched, sizes), start=self._flag_bytes)
+
+    def _arena(self) -> Arena:
+        return Arena(self.device, self.workspace, self._flag_bytes)
+
+    def _items_for(self, loose: bool) -> tuple[_Item, ...]:
+        items = self._items.get(loose)
+        if items is None:
+            items = self._items[loose] = self._prepare_items(loose=loose)
+        return items
+
+    def _prepare_items(self, *, loose: bool) -> tuple[_Item, ...]:
+        """Launches in a row become one native call each; all others are called from Python."""
+        bases = frozenset(slot.base for slot in self._inputs) if loose else frozenset()
+        items: list[_Item] = []
+        row: list[KernelRun] = []
+
+        def close() -> None:
+            steps = self._native(row, bases) if len(row) >= _LEAST_NATIVE else None
+            items.extend([_Native(steps)] if steps else [_Launch(run) for run in row])
+            row.clear()
+
+        for run in self.steps:
+            if run.is_empty:
+                continue
+            if isinstance(run, KernelRun) and is_native(run, _variant(run, bases)):
+                row.append(run)
+                continue
+            close()
+            items.append(_Launch(run) if isinstance(run, KernelRun) else _Library(run, self.device))
+        close()
+        return tuple(items)
+
+    def _native(
+        self, runs: Sequence[Run], loose: frozenset[int] = frozenset()
+    ) -> NativeSteps | None:
+        kernels = [run for run in runs if isinstance(run, KernelRun)]
+        if len(kernels) != len(runs):
+            return None
+        variants = [_variant(run, loose) for run in kernels]
+        if all(is_native(*pair) for pair in zip(kernels, variants, strict=True)):
+            return NativeSteps(kernels, variants)
+        return None
+
+
+def _variant(run: KernelRun, loose: frozenset[int]) -> Any:
+    return run.plan.compiled(aligned=run.is_aligned(loose))
+
+
+def _arriving(slot: InputSlot) -> Arriving:
+    # 16 bytes: what the kernels were compiled for
+    return Arriving(slot.shape, slot.strides, slot.numpy, 15, slot.base)
+
+
+_Item: TypeAlias = "_Native | _Launch | _Library"
+
+
+class _Native:
+    def __init__(self, steps: NativeSteps) -> None:
+        self._steps = steps
+
+    def __call__(self, bases: Sequence[int], stream: int) -> None:
+        self._steps.run(host_words(bases))
+
+
+class _Launch:
+    def __init__(self, run: KernelRun) -> None:
+        self._run = run
+
+    def __call__(self, bases: Sequence[int], stream: int) -> None:
+        self._run.plan.run(self._run.pointers(bases), stream)
+
+
+class _Library:
+    def __init__(self, run: LibraryRun, device: Device) -> None:
+        self._operands = [operand for operand in run.operands if operand is not None]
+        self._call: Call = run.kernel.prepare(run.descs, device)
+
+    def __call__(self, bases: Sequence[int], stream: int) -> None:
+        self._call([bases[o.base] + o.added for o in self._operands], stream)

@@ -36,7 +36,7 @@ def make(op: str, *inputs: Node, where: str = "", **attrs: Any) -> Node:
         dtype = _operand_dtype(spec, types) if types or spec.kind != "leaf" else ""
         result = _RESULT[spec.result](dtype, plain)
         if "value" in plain:
-            plain["value"] = scalar(plain["value"], plain.get("dtype", dtype))
+            plain["value"] = scalar(plain["value"], result)
         shape = SHAPE_RULES[spec.shape](op, types, plain)
     except InvalidArgumentError as fault:
         raise fault.about(where=where) from None
@@ -105,9 +105,9 @@ def _roles(spec: OpSpec, count: int) -> list[Operand]:
     return roles
 
 
-def _attributes(spec: OpSpec, given: Mapping[str, Any]) -> dict[str, Hashable]:
+def _attributes(spec: OpSpec, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes in the table's order, as plain values."""
-    plain: dict[str, Hashable] = {}
+    plain: dict[str, Any] = {}
     for attr in spec.attrs:
         value = given.get(attr.name, attr.default)
         if value is None:

@@ -1,0 +1,477 @@
+"""Programs on the CPU device: values, views, reuse, faults, threads, checks, the native call."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+from program_samples import Builder, sums, take_kernel, take_program
+
+from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeError
+from ge2rt.device.registry import get_device
+from ge2rt.fuse.program import View
+from ge2rt.run import program as programs
+from ge2rt.run import specialize
+from ge2rt.run.program import Executable
+from ge2rt.run.program_arrays import Arena
+
+RNG = np.random.default_rng(0)
+
+
+def executable(program):
+    return Executable(program, get_device("cpu"))
+
+
+def floats(*shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture(params=[True, False], ids=["native", "python"])
+def native(request, monkeypatch):
+    """Runs a test twice: programs in native code, and step by step from Python."""
+    if not request.param:
+        monkeypatch.setattr(programs, "native_call", lambda *_: None)
+        monkeypatch.setattr(programs, "_LEAST_NATIVE", 10**9)
+    return request.param
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 150])
+def test_a_chain_of_steps(native, steps):
+    exe = executable(sums(steps))
+    x, y = np.arange(1024, dtype=np.float32), np.ones(1024, np.float32)
+    (out,) = exe.run([x, y])
+    assert np.array_equal(out, x + steps)
+    assert exe.workspace == 4096 * min(steps - 1, 2)
+    assert (exe.function(lambda *_: None) is not None) == native
+
+
+def test_equal_steps_share_one_plan():
+    exe = executable(sums(9))
+    assert len({id(run.plan) for run in exe.steps}) == 1
+
+
+def test_equal_steps_on_other_parts_of_a_buffer_share_one_plan():
+    made = Builder()
+    x = made.buffer("input", 6, 64)
+    y = made.buffer("output", 6, 64)
+    for row in range(6):
+        made.kernel("UNARY", [View(x, (64,), (1,), row * 64)],
+                    [View(y, (64,), (1,), (5 - row) * 64)], op="neg")  # fmt: skip
+    exe = executable(made.program())
+    assert len({id(run.plan) for run in exe.steps}) == 1
+    x = floats(6, 64)
+    assert np.array_equal(exe.run([x])[0], -x[::-1])
+
+
+def test_views_of_inputs_and_temporaries(native):
+    made = Builder()
+    x = made.buffer("input", 6, 5)
+    t = made.buffer("temp", 5, 6)
+    y = made.buffer("output", 5, 6)
+    made.kernel("UNARY", [View(x, (5, 6), (1, 5))], [t], op="neg")
+    made.kernel("BINARY", [t, View(t, (5, 6), (6, 0), 5)], [y], op="add")
+    x = floats(6, 5)
+    t = -x.T
+    assert np.array_equal(executable(made.program()).run([x])[0], t + t[:, 5:])
+
+
+def test_several_outputs_and_no_inputs(native):
+    made = Builder()
+    first, second = made.buffer("output", 300), made.buffer("output", 2, 3)
+    made.kernel("UNARY", [View(first, (2, 3), (3, 1), 7)], [second], op="identity")
+    made.steps.insert(0, made.steps.pop())  # what first holds does not matter here
+    outs = executable(made.program()).run([])
+    assert [o.shape for o in outs] == [(300,), (2, 3)]
+
+
+def test_outputs_are_fresh_and_inputs_are_left_alone(native):
+    exe = executable(sums(3, 100))
+    x, y = floats(100), floats(100)
+    before = x.copy(), y.copy()
+    first = exe.run([x, y])[0]
+    kept = first.copy()
+    second = exe.run([y, y])[0]
+    assert not np.shares_memory(first, second)
+    assert np.array_equal(first, kept)
+    assert np.array_equal(x, before[0])
+    assert np.array_equal(y, before[1])
+
+
+def test_the_same_array_twice(native):
+    exe = executable(sums(1, 100))
+    x = floats(100)
+    assert np.array_equal(exe.run([x, x])[0], x + x)
+
+
+def test_inputs_that_are_not_at_16_bytes(native):
+    exe = executable(sums(3, 1001))
+    x, y = floats(1002)[1:], floats(1004)[3:]
+    y = y[:1001]
+    assert np.array_equal(exe.run([x, y])[0], x + y + y + y)
+
+
+def test_inputs_that_are_not_at_whole_elements(native):
+    exe = executable(sums(2, 100))
+    raw = np.zeros(401, np.uint8)
+    x = raw[1:].view(np.float32)
+    x[:] = np.arange(100)
+    assert np.array_equal(exe.run([x, x])[0], 3 * np.arange(100))
+
+
+def test_strides_of_inputs_are_those_of_the_program(native):
+    made = Builder()
+    x = made.buffer("input", 4, 6, strides=(1, 4))
+    made.kernel("UNARY", [x], [made.buffer("output", 4, 6)], op="neg")
+    exe = executable(made.program())
+    x = floats(6, 4).T
+    assert np.array_equal(exe.run([x])[0], -x)
+    with pytest.raises(TypeError, match=r"other byte strides than this specialization.*\[4, 16\]"):
+        exe.run([np.ascontiguousarray(x)])
+
+
+def test_strides_of_axes_with_one_element_do_not_matter(native):
+    made = Builder()
+    made.kernel("UNARY", [made.buffer("input", 1, 8)], [made.buffer("output", 1, 8)], op="neg")
+    exe = executable(made.program())
+    x = floats(3, 8)[1:2]
+    x = np.lib.stride_tricks.as_strided(x, (1, 8), (12345, 4))
+    assert np.array_equal(exe.run([x])[0], -x)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ([np.zeros(8, np.float64), np.zeros(8, np.float32)], "another dtype.*f32.*f64"),
+        ([np.zeros(9, np.float32), np.zeros(8, np.float32)], r"another shape.*\[8\].*\[9\]"),
+        ([np.zeros((8, 1), np.float32), np.zeros(8, np.float32)], "another shape"),
+        ([np.zeros(8, ">f4"), np.zeros(8, np.float32)], "dtype cannot be used"),
+        ([np.zeros(8, np.float32)], "wrong number of arrays.*expected 2, got 1"),
+        ([np.zeros(8, np.float32), [1.0] * 8], r"arrays\[1\]"),
+    ],
+)
+def test_other_arrays_are_refused(native, arrays, text):
+    with pytest.raises(InvalidTypeError, match=text):
+        executable(sums(2, 8)).run(arrays)
+
+
+def test_subclasses_and_read_only_inputs_are_taken(native):
+    class Mine(np.ndarray):
+        pass
+
+    exe = executable(sums(2, 8))
+    x = floats(8)
+    x.flags.writeable = False
+    (out,) = exe.run([x.view(Mine), x])
+    assert type(out) in (np.ndarray, Mine)
+    assert np.array_equal(out, 3 * x)
+
+
+def test_zero_size(native):
+    exe = executable(sums(3, 0))
+    assert exe.run([floats(0), floats(0)])[0].shape == (0,)
+    made = Builder()
+    made.kernel(
+        "REDUCE", [made.buffer("input", 4, 0)], [made.buffer("output", 4)], op="sum", axes=(1,)
+    )
+    assert np.array_equal(executable(made.program()).run([floats(4, 0)])[0], np.zeros(4))
+
+
+def test_rank_zero(native):
+    made = Builder()
+    x = made.buffer("input")
+    made.kernel("BINARY", [x, x], [made.buffer("output")], op="mul")
+    (out,) = executable(made.program()).run([np.array(3.0, np.float32)])
+    assert out.shape == ()
+    assert out == 9
+
+
+# -- products by the library ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_product_between_kernels(dtype):
+    made = Builder()
+    a = made.buffer("input", 3, 5, 7, dtype=dtype)
+    b = made.buffer("input", 3, 4, 7, dtype=dtype)
+    t, u = made.buffer("temp", 3, 5, 7, dtype=dtype), made.buffer("temp", 3, 5, 4, dtype=dtype)
+    made.kernel("UNARY", [a], [t], op="neg")
+    made.matmul(t, View(b, (3, 7, 4), (28, 1, 7)), u, reason="asked for")
+    made.kernel("UNARY", [u], [made.buffer("output", 3, 5, 4, dtype=dtype)], op="abs")
+    exe = executable(made.program())
+    for _ in range(3):
+        a, b = (floats(*s, dtype={"f32": "f4", "f64": "f8"}[dtype]) for s in [(3, 5, 7), (3, 4, 7)])
+        wanted = np.abs(-a @ b.swapaxes(1, 2))
+        assert np.allclose(exe.run([a, b])[0], wanted, rtol=1e-5, atol=1e-5)
+    assert exe.function(lambda *_: None) is None
+    assert "NumPy's BLAS: asked for" in exe.steps[1].reason
+
+
+def test_a_product_warns_as_little_as_a_kernel():
+    made = Builder()
+    a = made.buffer("input", 2, 2)
+    made.matmul(a, a, made.buffer("output", 2, 2))
+    x = np.array([[np.inf, 0], [1e38, 1e38]], np.float32)
+    (out,) = executable(made.program()).run([x])
+    with np.errstate(all="ignore"):
+        assert np.array_equal(out, x @ x, equal_nan=True)
+
+
+# -- index faults --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def take(tmp_path_factory):
+    return take_kernel(tmp_path_factory.mktemp("take"))
+
+
+def test_an_index_outside_is_a_value_error_that_names_the_step(native, take):
+    exe = executable(take_program(take, 10, 5))
+    x = floats(10)
+    good = np.array([0, 9, 3, 3, 1], np.int32)
+    bad = np.array([0, 9, 10, 3, 1], np.int32)
+    for _ in range(2):  # and the next call is not hurt by it
+        assert np.array_equal(exe.run([x, good, good])[0], 2 * x[good])
+        with pytest.raises(ValueError, match=r"x\[j\].*take j: an index lies outside"):
+            exe.run([x, good, bad])
+        with pytest.raises(InvalidArgumentError, match=r"take i: an index lies outside"):
+            exe.run([x, bad, good])
+
+
+def test_the_native_call_tells_index_faults_too(take):
+    exe = executable(take_program(take, 10, 5))
+    call = exe.function(lambda *_: "missed", single=True)
+    x, good = floats(10), np.arange(5, dtype=np.int32)
+    assert np.array_equal(call(x, good, good), 2 * x[:5])
+    with pytest.raises(ValueError, match=r"take j: an index lies outside"):
+        call(x, good, good - 1)
+    assert np.array_equal(call(x, good, good), 2 * x[:5])
+
+
+# -- the native call -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call():
+    missed = []
+
+    def miss(*args):
+        missed.append(args)
+        return "missed"
+
+    made = executable(sums(2, 12)).function(miss, single=True)
+    assert made is not None
+    return made, missed
+
+
+def test_a_native_call_gives_the_output(call):
+    function, missed = call
+    x, y = floats(12), floats(12)
+    out = function(x, y)
+    assert type(out) is np.ndarray
+    assert np.array_equal(out, x + y + y)
+    assert not missed
+
+
+class Sub(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        (np.zeros(12, np.float32),),
+        (np.zeros(12, np.float32),) * 3,
+        (np.zeros(12, np.float32), np.zeros(12)),
+        (np.zeros(12, np.float32), np.zeros(12, np.int32)),
+        (np.zeros(12, np.float32), np.zeros(12, ">f4")),
+        (np.zeros(12, np.float32), np.zeros(13, np.float32)),
+        (np.zeros(12, np.float32), np.zeros((1, 12), np.float32)),
+        (np.zeros(12, np.float32), np.zeros((3, 4), np.float32)),
+        (np.zeros(12, np.float32), np.zeros(24, np.float32)[::2]),
+        (np.zeros(12, np.float32), np.zeros(12, np.float32)[::-1]),
+        (np.zeros(12, np.float32), np.zeros(13, np.float32)[1:]),
+        (np.zeros(12, np.float32), np.zeros(12, np.float32).view(Sub)),
+        (np.zeros(12, np.float32), None),
+        (np.zeros(12, np.float32), 3),
+        (np.zeros(12, np.float32), [0.0] * 12),
+        ("x", np.zeros(12, np.float32)),
+    ],
+    ids=str,
+)
+def test_whatever_differs_is_missed_with_its_arguments(call, args):
+    function, missed = call
+    assert function(*args) == "missed"
+    ((got,),) = (missed,)
+    assert all(a is b for a, b in zip(got, args, strict=True))
+
+
+def test_native_calls_chain():
+    small, large = executable(sums(1, 8)), executable(sums(1, 9))
+    function = large.function(small.function(lambda *_: "neither", single=True), single=True)
+    assert function(floats(8), floats(8)).shape == (8,)
+    assert function(floats(9), floats(9)).shape == (9,)
+    assert function(floats(10), floats(10)) == "neither"
+
+
+def test_what_a_miss_raises_is_passed_on(call):
+    def miss(*_):
+        raise KeyError("mine")
+
+    function = executable(sums(1, 8)).function(miss)
+    with pytest.raises(KeyError, match="mine"):
+        function(1)
+
+
+def test_several_outputs_are_a_tuple():
+    made = Builder()
+    x = made.buffer("input", 20)
+    made.kernel("UNARY", [x], [made.buffer("output", 20)], op="neg")
+    made.kernel("UNARY", [x], [made.buffer("output", 20)], op="abs")
+    function = executable(made.program()).function(lambda *_: None, single=True)
+    x = floats(20)
+    first, second = function(x)
+    assert np.array_equal(first, -x)
+    assert np.array_equal(second, np.abs(x))
+
+
+def test_nothing_is_leaked():
+    function = executable(sums(2, 12)).function(lambda *_: None, single=True)
+    x = floats(12)
+    out = function(x, x)
+    import sys
+
+    counts = [sys.getrefcount(thing) for thing in (x, x.dtype, np.empty, out)]
+    for _ in range(1000):
+        function(x, x)
+        function(x)
+    assert [sys.getrefcount(thing) for thing in (x, x.dtype, np.empty, out)] == counts
+
+
+def test_an_executable_and_its_memory_go_with_their_last_user(monkeypatch):
+    closed = []
+    monkeypatch.setattr(Arena, "close", lambda self: closed.append(self))
+    exe = executable(sums(3, 12))
+    exe.run([floats(12), floats(12)])
+    live = len(exe.device.memory.live())
+    function = exe.function(lambda *_: None)
+    there = weakref.ref(exe)
+    del exe
+    gc.collect()
+    assert there() is not None  # the function holds it
+    del function
+    gc.collect()
+    assert there() is None
+    assert len(get_device("cpu").memory.live()) < live
+
+
+# -- threads, signals, checks --------------------------------------------------------------------
+
+
+def test_threads_do_not_share_temporaries(native):
+    n = 200_000
+    exe = executable(sums(6, n))
+    wrong = []
+
+    def work(number):
+        x, y = np.full(n, number, np.float32), np.ones(n, np.float32)
+        for _ in range(15):
+            if not np.array_equal(exe.run([x, y])[0], x + 6):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_busy_native_call_hands_the_next_one_on():
+    n = 4_000_000
+    others, started = [], threading.Event()
+    function = executable(sums(12, n)).function(lambda *_: "busy", single=True)
+    x = np.ones(n, np.float32)
+
+    def work():
+        started.set()
+        others.append(function(x, x))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    started.wait()
+    while thread.is_alive():
+        others.append(function(x, x))
+    thread.join()
+    results = [out for out in others if not isinstance(out, str)]
+    assert results
+    assert all(np.array_equal(out, x * 13) for out in results)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_ctrl_c_stops_a_program(native):
+    n = 4_000_000
+    exe = executable(sums(400, n))
+    x = np.zeros(n, np.float32)
+    executable(sums(2, n)).run([x, x])
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            exe.run([x, x])
+        assert time.monotonic() - start < 10
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert np.array_equal(executable(sums(2, 8)).run([np.ones(8, np.float32)] * 2)[0], [3] * 8)
+
+
+def test_checks_reach_the_steps_of_a_program(monkeypatch, take, tmp_path):
+    monkeypatch.setenv("GE2RT_CHECK", "memory,race,init,sync")
+    exe = executable(sums(3, 100))
+    x = floats(100)
+    assert np.array_equal(exe.run([x, x])[0], x + x + x + x)
+    assert exe.function(lambda *_: None) is None
+    bad = take_kernel(tmp_path)
+    template = tmp_path / "templates" / "take.cu.j2"
+    template.write_text(template.read_text().replace("Y[i] =", "Y[i + 1] ="))
+    exe = executable(take_program(bad, 10, 5))
+    with pytest.raises(DeviceError, match=r"(?s)take.*write.*output Y"):
+        exe.run([floats(10), *[np.zeros(5, np.int32)] * 2])
+
+
+def test_a_fault_of_a_kernel_names_the_step(native, tmp_path):
+    kernel = take_kernel(tmp_path)
+    template = tmp_path / "templates" / "take.cu.j2"
+    template.write_text(template.read_text().replace("FAULT[0] = 1;", "__trap();"))
+    exe = executable(take_program(kernel, 10, 5))
+    x, good = floats(10), np.arange(5, dtype=np.int32)
+    assert np.array_equal(exe.run([x, good, good])[0], 2 * x[:5])
+    with pytest.raises(DeviceError, match=r"take.*trap instruction"):
+        exe.run([x, good, good + 90])
+    assert np.array_equal(exe.run([x, good, good])[0], 2 * x[:5])
+
+
+def test_an_unknown_op_type_says_where(native):
+    made = Builder("mine")
+    made.kernel(
+        "UNARY", [made.buffer("input", 3, dtype="i32")], [made.buffer("output", 3)], op="neg"
+    )
+    with pytest.raises(InvalidArgumentError, match="step 0 of mine"):
+        executable(made.program())
+
+
+def test_the_plan_as_text():
+    specialize.clear()
+    text = str(executable(sums(3, 64)))
+    assert "plan sample on cpu: 3 steps, 512 bytes of workspace" in text
+    assert "%2: f32[64] temp at +0 (256 bytes)" in text
+    assert "2: %4[64:1] = BINARY(%3[64:1], %1[64:1])  # sum 2" in text
+    assert "elementwise_binary<<<(1,1,1), (256,1,1), 0>>> compiled for this shape" in text
+    assert "-> elementwise_binary: 60 = declared 60" in text

@@ -1,6 +1,6 @@
 """LLVM IR of whole programs: many launches in one native call, and calls on NumPy arrays.
 
-``ge2rt_steps`` runs steps over a list of base addresses. ``ge2rt_call`` is a built-in function on
+``ge2rt_row`` is a built-in function that runs steps over a list of base addresses. ``ge2rt_call`` is a built-in function on
 arrays: it compares each with what the program was compiled for (by the fields of NumPy's array
 objects), makes the outputs, runs the steps and returns the outputs; whatever it does not recognise
 goes to the Python function behind it. Joined to the launch stub (:mod:`ge2rt.run.stub_ir`), whose
@@ -32,11 +32,13 @@ STEP_BYTES = 48
 CALL_WORDS = 17
 
 _PROGRAM = r"""
-define i64 @ge2rt_steps(ptr %steps, i64 %count, ptr %bases) {
+; 0, or (number of the step + 1) << 32 | status, or -1 with the exception of a signal handler set
+define internal i64 @ge2rt_steps(ptr %steps, i64 %count, ptr %bases, i64 %poll) {
   %packed = alloca [$MAX_ARGS x i8], align 64
   br label %next
 next:
-  %i = phi i64 [ 0, %0 ], [ %i_next, %ok ]
+  %i = phi i64 [ 0, %0 ], [ %i_next, %ok ], [ %i_next, %looked ]
+  %ticks = phi i64 [ 0, %0 ], [ %ticks_next, %ok ], [ 0, %looked ]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %step, label %done
 step:
@@ -78,8 +80,24 @@ call:
   %good = icmp eq i32 %status, 0
   br i1 %good, label %ok, label %fault
 ok:
+  ; a launch looks for signals itself only if it takes long: many short ones do it together
   %i_next = add i64 %i, 1
+  %estimate_at_at = getelementptr i8, ptr %at, i64 40
+  %estimate_at = load ptr, ptr %estimate_at_at
+  %estimate = load i64, ptr %estimate_at
+  %ticks_next = add i64 %ticks, %estimate
+  %due = icmp sgt i64 %ticks_next, %poll
+  br i1 %due, label %look, label %next
+look:
+  %state = call i32 @PyGILState_Ensure()
+  %raised = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %state)
+  %quiet = icmp eq i32 %raised, 0
+  br i1 %quiet, label %looked, label %signal
+looked:
   br label %next
+signal:
+  ret i64 -1
 fault:
   %number = add i64 %i, 1
   %high = shl i64 %number, 32
@@ -309,20 +327,28 @@ claim:
   call void @llvm.memset.p0.i64(ptr %flags, i8 0, i64 %flag_bytes, i1 false)
   %expected = call i64 @ge2rt_expected(ptr %steps, i64 %step_count)
   %limit = call i64 @ge2rt_word(ptr %record, i64 14)
+  %poll = mul i64 %limit, $POLL
   %short = icmp ult i64 %expected, %limit
   br i1 %short, label %hold, label %release
 hold:
-  %code_held = call i64 @ge2rt_steps(ptr %steps, i64 %step_count, ptr %bases)
+  %code_held = call i64 @ge2rt_steps(ptr %steps, i64 %step_count, ptr %bases, i64 %poll)
   br label %after
 release:
   %thread = call ptr @PyEval_SaveThread()
-  %code_free = call i64 @ge2rt_steps(ptr %steps, i64 %step_count, ptr %bases)
+  %code_free = call i64 @ge2rt_steps(ptr %steps, i64 %step_count, ptr %bases, i64 %poll)
   call void @PyEval_RestoreThread(ptr %thread)
   br label %after
 after:
   %code = phi i64 [ %code_held, %hold ], [ %code_free, %release ]
   %fine = icmp eq i64 %code, 0
-  br i1 %fine, label %flag_next, label %fault
+  br i1 %fine, label %flag_next, label %stopped
+stopped:
+  %raised = icmp eq i64 %code, -1
+  br i1 %raised, label %interrupted, label %fault
+interrupted:
+  call void @ge2rt_drop(ptr %made, i64 %outputs)
+  store i64 0, ptr %busy_at
+  ret ptr null
 flag_next:
   %f = phi i64 [ 0, %after ], [ %f_next, %flag ]
   %flag_more = icmp ult i64 %f, %flag_bytes
@@ -376,6 +402,34 @@ miss:
   ret ptr %result
 }
 
+; self is (address of the steps, their number, limit): steps(address of the bases) -> code
+define ptr @ge2rt_row(ptr %self, ptr %args, i64 %given) {
+  %steps_object = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %steps64 = call i64 @PyLong_AsUnsignedLongLong(ptr %steps_object)
+  %steps = inttoptr i64 %steps64 to ptr
+  %count_object = call ptr @PyTuple_GetItem(ptr %self, i64 1)
+  %count = call i64 @PyLong_AsUnsignedLongLong(ptr %count_object)
+  %limit_object = call ptr @PyTuple_GetItem(ptr %self, i64 2)
+  %limit = call i64 @PyLong_AsUnsignedLongLong(ptr %limit_object)
+  %poll = mul i64 %limit, $POLL
+  %bases_object = load ptr, ptr %args
+  %bases64 = call i64 @PyLong_AsUnsignedLongLong(ptr %bases_object)
+  %bases = inttoptr i64 %bases64 to ptr
+  %thread = call ptr @PyEval_SaveThread()
+  %code = call i64 @ge2rt_steps(ptr %steps, i64 %count, ptr %bases, i64 %poll)
+  call void @PyEval_RestoreThread(ptr %thread)
+  %raised = icmp eq i64 %code, -1
+  br i1 %raised, label %signal, label %answer
+signal:
+  ret ptr null
+answer:
+  %code_object = call ptr @PyLong_FromLongLong(i64 %code)
+  ret ptr %code_object
+}
+
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -384,7 +438,9 @@ declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
+_POLL = 2000  # limits (10 us each) of expected work between two looks for signals
+
 # Offsets of the fields of NumPy's array objects, the same since NumPy 1.0 (docs: "C-API types").
 ARRAY_FIELDS = {"DATA": 16, "RANK": 24, "DIMS": 32, "STRIDES": 40, "DESCR": 56}
 
-PROGRAM_IR = Template(_PROGRAM).substitute(MAX_ARGS=MAX_PROGRAM_ARGS, **ARRAY_FIELDS)
+PROGRAM_IR = Template(_PROGRAM).substitute(MAX_ARGS=MAX_PROGRAM_ARGS, POLL=_POLL, **ARRAY_FIELDS)

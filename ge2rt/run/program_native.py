@@ -25,7 +25,6 @@ _STEP = struct.Struct("=QQQQiiQ")
 _INPUT = struct.Struct("=QqQQQq")
 _OUTPUT = struct.Struct("=QQq")
 _WORD = struct.Struct("=q")
-_STEPS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 assert _STEP.size == STEP_BYTES
 
@@ -64,7 +63,7 @@ class NativeSteps:
         self.address = self._memory.put(b"".join(steps))
         self.count = len(steps)
         self.limit = min(_entry(variant).limit for variant in variants)
-        self._call = _STEPS(stub.address("steps"))
+        self._call = stub.function("row", (self.address, self.count, self.limit), b"steps")
 
     def _step(self, run: KernelRun, variant: Compiled) -> bytes:
         entry = _entry(variant)
@@ -87,7 +86,7 @@ class NativeSteps:
 
     def run(self, bases: ctypes.Array[ctypes.c_int64]) -> None:
         """Launch all; raises what the first fault means."""
-        code = self._call(self.address, self.count, bases)
+        code = self._call(ctypes.addressof(bases))
         if code:
             self.fault(code)
 

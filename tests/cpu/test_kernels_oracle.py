@@ -29,7 +29,8 @@ def interpret(case, kind, static):
     source = render(problem)
     args = [pointer(arrays, slot) if slot.kind == "pointer" else scalar(slot)
             for slot in problem.args]  # fmt: skip
-    Oracle(compile_ptx(source.text)).launch(source.entry, problem.grid, problem.block, args)
+    program = Oracle(compile_ptx(source.text))
+    program.launch(source.entry, problem.grid, problem.block, args, shared_bytes=problem.shared)
     return arrays.faults()
 
 

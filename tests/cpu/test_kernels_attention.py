@@ -1,0 +1,93 @@
+"""Attention where seeded values do not go: masked rows, large scores, NaN, few and many queries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ge2rt
+
+
+def arrays(queries=40, keys=70, size=16, batch=(2,), seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = ((*batch, queries, size), (*batch, keys, size), (*batch, keys, size))
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def exact(q, k, v, mask=None, scale=1.0):
+    """In f64; ``mask`` is added."""
+    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) * scale
+    if mask is not None:
+        scores = scores + mask
+    with np.errstate(all="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def attend(*inputs, **attrs):
+    return ge2rt.launch("attention", *inputs, device="cpu", **attrs)
+
+
+def close(got, want):
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [40, 1])
+def test_keys_hidden_by_a_mask_add_nothing_however_many_come_first(queries):
+    q, k, v = arrays(queries)
+    k[:, :50] *= 100  # would be the largest scores by far
+    seen = np.arange(70)[None, None] >= 50
+    added = np.where(seen, np.float32(0), -np.inf).astype(np.float32)
+    want = exact(q, k, v, added)
+    close(attend(q, k, v, added), want)
+    close(attend(q, k, v, seen), want)
+
+
+@pytest.mark.parametrize("queries", [40, 1])
+def test_a_query_that_sees_no_key_is_nan_and_its_neighbours_are_not(queries):
+    q, k, v = arrays(queries)
+    seen = np.ones((1, queries, 70), np.bool_)
+    seen[:, queries // 2] = False
+    got = attend(q, k, v, seen)
+    assert np.isnan(got[:, queries // 2]).all()
+    others = np.arange(queries) != queries // 2
+    close(got[:, others], exact(q, k, v)[:, others])
+
+
+@pytest.mark.parametrize("queries", [40, 1])
+def test_scores_far_above_what_exp_can_take(queries):
+    q, k, v = arrays(queries)
+    got = attend(q, k, v, scale=300.0)
+    assert np.isfinite(got).all()
+    best = (q.astype(np.float64) @ k.swapaxes(-1, -2)).argmax(-1)
+    agree = np.isclose(got, np.take_along_axis(v, best[..., None], 1), atol=1e-2).all(-1)
+    assert agree.mean() > 0.9  # but for near ties
+
+
+@pytest.mark.parametrize("queries", [40, 1])
+def test_nan_goes_to_the_queries_that_see_it(queries):
+    q, k, v = arrays(queries)
+    k[0, 69] = np.nan
+    got = attend(q, k, v)
+    assert np.isnan(got[0]).all()
+    close(got[1], exact(q, k, v)[1])
+
+
+@pytest.mark.parametrize("diagonal", [0, 30, -3, -(2**31), 2**31 - 1])
+def test_causal_is_the_lower_triangle_of_numpy(diagonal):
+    q, k, v = arrays()
+    with np.errstate(over="ignore"):
+        seen = np.arange(70)[None] - np.arange(40)[:, None] <= diagonal
+    want = attend(q, k, v, seen[None])
+    np.testing.assert_array_equal(attend(q, k, v, causal=True, diagonal=diagonal), want)
+
+
+def test_no_keys_and_long_heads_are_refused():
+    q, k, v = arrays(keys=0)
+    with pytest.raises(ge2rt.InvalidArgumentError, match="no keys"):
+        attend(q, k, v)
+    with pytest.raises(ge2rt.UnsupportedError, match="more than 256"):
+        attend(*arrays(size=260))
+    q, k, v = arrays()
+    with pytest.raises(ge2rt.UnsupportedError, match="does not broadcast"):
+        attend(q, k, v, np.zeros((2, 40, 3), np.float32))

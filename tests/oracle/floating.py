@@ -41,13 +41,18 @@ def _inputs(m: Machine, ins: Instr, lanes: Array, count: int) -> list[Array]:
     return args
 
 
+def _unit(wide: Array) -> Array:
+    """Clamp to [+0, 1]; NaN and -0 become +0."""
+    return np.where(wide > 0, np.minimum(wide, 1.0), 0.0)
+
+
 def _finish(m: Machine, ins: Instr, lanes: Array, out: Array) -> None:
     kind = types(ins)[-1]
     if "ftz" in ins.op and element(kind) == "f32":
         out = floats.flush(out)
     if "sat" in ins.op:
         wide = out.astype(np.float64)
-        out = np.where(np.isnan(wide), 0.0, np.clip(wide, 0.0, 1.0))
+        out = _unit(wide)
     if "relu" in ins.op:
         wide = out.astype(np.float64)
         out = np.where(wide > 0, wide, np.where(np.isnan(wide), wide, 0.0))
@@ -85,6 +90,8 @@ _UNARY: dict[str, Callable[[Array, str, str], Array]] = {
 
 def _unary(m: Machine, ins: Instr, lanes: Array) -> None:
     (a,) = _inputs(m, ins, lanes, 1)
+    if "2pi" in ins.op:  # in turns; the whole ones change nothing
+        a = 2 * np.pi * (a - np.rint(a)).astype(np.float64)
     _finish(m, ins, lanes, _UNARY[ins.op[0]](a, element(types(ins)[-1]), _rounding(ins)))
 
 
@@ -282,7 +289,7 @@ def _to_float(ins: Instr, a: Array, to: str, source: str) -> Array:
 def _clamped(ins: Instr, out: Array) -> Array:
     if "sat" in ins.op:
         wide = out.astype(np.float64)
-        return np.where(np.isnan(wide), 0.0, np.clip(wide, 0.0, 1.0)).astype(out.dtype)
+        return _unit(wide).astype(out.dtype)
     if "relu" in ins.op:
         wide = out.astype(np.float64)
         return np.where(wide < 0, 0.0, wide).astype(out.dtype)

@@ -100,9 +100,10 @@ def fma(a: Array, b: Array, c: Array, to: str, mode: str = "rn") -> Array:
     """``a * b + c`` rounded once to ``to``; the inputs hold values of that format."""
     a, b, c = (np.asarray(v).astype(np.float64) for v in (a, b, c))
     if to != "f64":
-        return narrow(odd_sum(a * b, c), to, mode)
+        return narrow(signed_zero(odd_sum(a * b, c), a * b, c, mode), to, mode)
     if mode != "rn":
-        return exact64(lambda x, y, z: x * y + z, (a, b, c), mode, a * b + c)
+        plain = signed_zero(a * b + c, np.copysign(1.0, a) * b, c, mode)
+        return exact64(lambda x, y, z: x * y + z, (a, b, c), mode, plain)
     high, low = two_product(a, b)
     inner, inner_low = two_sum(c, low)
     outer, outer_low = two_sum(high, inner)
@@ -117,6 +118,14 @@ def fma(a: Array, b: Array, c: Array, to: str, mode: str = "rn") -> Array:
     return result
 
 
+def signed_zero(total: Array, x: Array, y: Array, mode: str) -> Array:
+    """``total`` of x + y: an exact zero is -0 when rounding down, unless both addends are +0."""
+    if mode != "rm":
+        return total
+    positive = ~(np.signbit(x) | np.signbit(y))
+    return np.where((total == 0) & ~positive, -0.0, total)
+
+
 def _middling(*values: Array) -> Array:
     fine = np.ones(values[0].shape, bool)
     for v in values:
@@ -126,7 +135,7 @@ def _middling(*values: Array) -> Array:
 
 
 def exact64(f: Callable[..., Fraction], args: tuple[Array, ...], mode: str, plain: Array) -> Array:
-    """Round the rational function ``f`` to float64; non-finite cases take ``plain``."""
+    """Round the rational function ``f`` to float64; zeros and non-finite cases take ``plain``."""
     out = np.array(plain, np.float64).reshape(-1)
     columns = [np.asarray(a, np.float64).reshape(-1) for a in args]
     for i, row in enumerate(zip(*columns, strict=True)):
@@ -137,13 +146,7 @@ def exact64(f: Callable[..., Fraction], args: tuple[Array, ...], mode: str, plai
                 continue
             if value != 0:
                 out[i] = round_fraction(value, "f64", mode)
-            elif mode == "rm" and len(row) > 1 and out[i] == 0 and not _all_positive(row):
-                out[i] = -0.0
     return out.reshape(np.shape(plain))
-
-
-def _all_positive(row: tuple[float, ...]) -> bool:
-    return all(math.copysign(1, v) > 0 for v in row)
 
 
 def round_fraction(value: Fraction, to: str, mode: str = "rn") -> float:
@@ -165,7 +168,7 @@ def round_fraction(value: Fraction, to: str, mode: str = "rn") -> float:
     if abs(result) > Fraction(largest):
         clamp = mode == "rz" or (mode == "rm" and value > 0) or (mode == "rp" and value < 0)
         return (largest if clamp else math.inf) * (1 if value > 0 else -1)
-    return float(result) if result else 0.0 * (1 if value > 0 else -1)
+    return float(result) if result else (-0.0 if value < 0 else 0.0)
 
 
 def square_root(a: Array, to: str, mode: str) -> Array:
@@ -206,9 +209,14 @@ def arithmetic(op: str, args: tuple[Array, ...], to: str, mode: str) -> Array:
             "mul": lambda x, y: x * y,
             "div": lambda x, y: x / y,
         }[op]
-        return _directed(exact, (a, b), to, mode, native(a, b))
-    value = a * b if op == "mul" else odd_sum(a, b if op == "add" else -b)
-    return narrow(value, to, mode)
+        plain = native(a, b)
+        if op in ("add", "sub"):
+            plain = signed_zero(plain, a, b if op == "add" else -b, mode)
+        return _directed(exact, (a, b), to, mode, plain)
+    if op == "mul":
+        return narrow(a * b, to, mode)
+    b = b if op == "add" else -b
+    return narrow(signed_zero(odd_sum(a, b), a, b, mode), to, mode)
 
 
 def _directed(

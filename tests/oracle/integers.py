@@ -348,6 +348,39 @@ def _dot(m: Machine, ins: Instr, lanes: Array) -> None:
     m.put(ins.operands[0], kind, lanes, total.astype(DTYPES[kind]))
 
 
+def _differences(m: Machine, ins: Instr, lanes: Array) -> None:
+    """``vabsdiff2`` and ``vabsdiff4``: elements one by one, or with ``.add`` their sum plus c."""
+    count = int(ins.op[0][-1])
+    kinds = types(ins)
+    views = [f"{'i' if k[0] == 's' else 'u'}{4 // count}" for k in kinds]
+    a, b = (m.get(o, "b32", lanes).view(v).reshape(-1, count).astype(np.int64)
+            for o, v in zip(ins.operands[1:3], views[1:], strict=True))  # fmt: skip
+    apart = np.abs(a - b)
+    if "sat" in ins.op or any(p in ("b0", "h0") for p in ins.op):
+        raise reject(ins)
+    c = m.get(ins.operands[3], "u32", lanes)
+    if "add" in ins.op:
+        out = (apart.sum(axis=1) + c).astype(np.uint32)
+    else:
+        out = np.ascontiguousarray(apart.astype(f"u{4 // count}")).reshape(-1).view(np.uint32)
+    m.put(ins.operands[0], "u32", lanes, out)
+
+
+def _find_nth(m: Machine, ins: Instr, lanes: Array) -> None:
+    """``fns``: the nth set bit from ``base`` on, upwards or downwards; n = 0: is base set?"""
+    mask, base = (m.get(o, "u32", lanes) for o in ins.operands[1:3])
+    offset = m.get(ins.operands[3], "s32", lanes)
+    out = np.full(lanes.size, 0xFFFFFFFF, np.uint32)
+    for k, (word, start, n) in enumerate(zip(mask.tolist(), base.tolist(), offset.tolist(),
+                                             strict=True)):  # fmt: skip
+        step = -1 if n < 0 else 1
+        stop = start + 1 if n == 0 else -1 if n < 0 else 32
+        found = [i for i in range(start, stop, step) if word >> i & 1]
+        if len(found) >= max(abs(n), 1):
+            out[k] = found[max(abs(n), 1) - 1]
+    m.put(ins.operands[0], "b32", lanes, out)
+
+
 def _copy(m: Machine, ins: Instr, lanes: Array) -> None:
     kind = types(ins)[-1]
     m.put(ins.operands[0], kind, lanes, m.get(ins.operands[1], kind, lanes))
@@ -373,5 +406,6 @@ INTEGER: dict[str, Callable[[Machine, Instr, Array], None]] = {
     **dict.fromkeys(_SAME, _same), **dict.fromkeys(_COUNTS, _count),
     "bfind": _find, "shl": _shift, "shr": _shift, "shf": _funnel, "bfe": _bfe, "bfi": _bfi,
     "bmsk": _mask, "szext": _sign_extend, "prmt": _prmt, "lop3": _lop3, "dp4a": _dot,
-    "dp2a": _dot, "mov": _copy, "selp": _select, "slct": _select_sign,
+    "dp2a": _dot, "vabsdiff2": _differences, "vabsdiff4": _differences, "fns": _find_nth,
+    "mov": _copy, "selp": _select, "slct": _select_sign,
 }  # fmt: skip

@@ -195,12 +195,22 @@ def _atomic(m: Machine, ins: Instr, lanes: Array) -> None:
     fetch = ins.op[0] == "atom"
     kind = types(ins)[-1]
     name = next((part for part in ins.op[1:] if part in _UPDATE), "")
-    if not name or any(isinstance(o, Vec) for o in ins.operands) or kind == "b128":
+    if not name or kind == "b128":
         raise reject(ins)
     addr = m.effective(ins.operands[int(fetch)], lanes)
-    args = [m.get(o, kind, lanes) for o in ins.operands[1 + fetch :]]
-    if name != "cas":
-        args = args[:1]
+    given = ins.operands[1 + fetch : 3 + fetch if name == "cas" else 2 + fetch]
+    columns = [_items(o) for o in given]
+    for at, parts in enumerate(zip(*columns, strict=True)):  # a vector: each element by itself
+        args = [m.get(o, kind, lanes) for o in parts]
+        place = addr + np.uint64(at * SIZES[kind])
+        result = _in_turn(m, ins, lanes, place, _UPDATE[name], kind, args)
+        if fetch:
+            m.put(_items(ins.operands[0])[at], f"u{8 * SIZES[kind]}", lanes, result)
+
+
+def _in_turn(m: Machine, ins: Instr, lanes: Array, addr: Array, update: Callable[..., Array],
+             kind: str, args: list[Array]) -> Array:  # fmt: skip
+    """Update each lane's place, the lowest lane first where several meet; the values before."""
     width, space = SIZES[kind], space_of(ins)
     dtype = DTYPES[PACKED.get(kind, kind)]
     result = np.empty(lanes.size, f"u{width}")
@@ -210,10 +220,9 @@ def _atomic(m: Machine, ins: Instr, lanes: Array) -> None:
         raw = read(m, space, addr[at], width, lanes[at])
         result[at] = raw
         old = raw.view(dtype).reshape(args[0][at].shape)
-        new = np.ascontiguousarray(_UPDATE[name](old, *(a[at] for a in args)).astype(dtype))
+        new = np.ascontiguousarray(update(old, *(a[at] for a in args)).astype(dtype))
         write(m, space, addr[at], new.reshape(-1).view(f"u{width}"), lanes[at])
-    if fetch:
-        m.put(ins.operands[0], f"u{8 * width}", lanes, result)
+    return result
 
 
 # -- asynchronous copies, made at once ------------------------------------------------------

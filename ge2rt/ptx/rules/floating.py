@@ -51,9 +51,18 @@ def arithmetic(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
 
 
 def divide(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
-    """``div``: ``.approx`` and ``.full`` get the exact quotient too."""
+    """``div``: ``.approx`` and ``.full`` get the exact quotient too.
+
+    ``.approx`` multiplies by the reciprocal, which is zero for divisors beyond 2^126.
+    """
     t = types_of(i)[-1]
-    return [closed(e, i, rounded(e, "div", opened(e, i, src, t), mode_of(i)), t)]
+    a, b = opened(e, i, src, t)
+    quotient = rounded(e, "div", (a, b), mode_of(i))
+    if i.has("approx"):
+        beyond = e.compare("fcmp ogt", e.call("llvm.fabs", (b,)), number(t.llvm, 2.0**126))
+        none = e.call("llvm.copysign", e.alike((number(t.llvm, 0.0), b)))
+        quotient = e.select(beyond, e.binary("fmul", a, none), quotient)
+    return [closed(e, i, quotient, t)]
 
 
 def reciprocal(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:

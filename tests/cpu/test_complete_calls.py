@@ -147,6 +147,58 @@ def test_a_wild_pointer_is_a_trap() -> None:
 
 
 @pytest.mark.parametrize("lanes", WIDTHS)
+def test_exit_deep_in_a_recursion_ends_its_lanes_only(lanes: int) -> None:
+    source = """
+    __shared__ int left;
+    __device__ __noinline__ int down(int n, int *out) {
+        if (n == 0) return 1;
+        if (n == 9) { atomicSub(&left, 1); out[threadIdx.x] = -9; asm volatile("exit;"); }
+        int below = down(n - 1, out);
+        return below + n; }
+    extern "C" __global__ void k(int *out) {
+        int t = threadIdx.x;
+        if (t == 0) left = blockDim.x;
+        __syncthreads();
+        int sum = 0;
+        if (t % 4 != 1) sum = down(t % 13, out);
+        __syncthreads();
+        out[t] = sum * 100 + left; }"""
+    out = np.zeros(70, "i4")
+    ran(source, 70, out, lanes=lanes)
+    t = np.arange(70)
+    n = t % 13
+    ends = (t % 4 != 1) & (n >= 9)
+    sums = np.where(t % 4 != 1, n * (n + 1) // 2 + 1, 0)
+    np.testing.assert_array_equal(out, np.where(ends, -9, sums * 100 + 70 - ends.sum()))
+
+
+@pytest.mark.parametrize("lanes", WIDTHS)
+def test_a_barrier_does_not_wait_for_lanes_that_ended_behind_a_pointer(lanes: int) -> None:
+    source = """
+    typedef int (*Op)(int, int *);
+    __shared__ int sum;
+    __device__ int meet(int x, int *out) { atomicAdd(&sum, x); __syncthreads(); return sum; }
+    __device__ int keep(int x, int *out) { return x; }
+    __device__ int leave(int x, int *out) {
+        out[x] = 77; if (x % 3 == 0) asm volatile("exit;"); out[x] = 78; return x * 2; }
+    __device__ Op table[3] = {keep, leave, meet};
+    extern "C" __global__ void k(int *out) {
+        int t = threadIdx.x;
+        if (t == 0) sum = 0;
+        __syncthreads();
+        int got = table[t / 4 & 1](t, out);
+        int met = table[2 + (got > 1000)](got, out);
+        out[t] = got * 10000 + met; }"""
+    out = np.zeros(70, "i4")
+    ran(source, 70, out, lanes=lanes)
+    t = np.arange(70)
+    chosen = t // 4 % 2 == 1
+    ended = chosen & (t % 3 == 0)
+    got = np.where(chosen, 2 * t, t)
+    np.testing.assert_array_equal(out, np.where(ended, 77, got * 10000 + got[~ended].sum()))
+
+
+@pytest.mark.parametrize("lanes", WIDTHS)
 def test_lists_on_the_heap(lanes: int) -> None:
     source = """
     struct Node { int value; Node *next; };

@@ -17,6 +17,7 @@ from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
 from ge2rt.ptx.lower.kinds import Kinds
 from ge2rt.ptx.lower.places import global_image, places
+from ge2rt.ptx.lower.leaving import with_leaving
 from ge2rt.ptx.lower.schedule import Schedule
 from ge2rt.ptx.lower.strands import needs_crew
 from ge2rt.ptx.lower.values import Code
@@ -63,10 +64,11 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
     stay = staying(module, function)
     function = inlined(module, function, stay)
+    others = [inlined(module, module.functions[name], stay) for name in stay]
+    function, others = with_leaving(function, others, stay)
     flow = flow_of(function)
     width = options.lanes or (FULL_WIDTH if stay else preferred_width(function, flow))
     geometry = Geometry(options.block, width)
-    others = [inlined(module, module.functions[name], stay) for name in stay]
     place = places(module, function, global_image(module), width, others)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
     start = Code(

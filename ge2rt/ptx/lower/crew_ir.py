@@ -73,6 +73,15 @@ define internal void @crew_living(ptr %strand, i32 %lanes) noinline {
   ret void
 }
 
+; Lanes of a warp have ended.
+define internal void @crew_fewer(ptr %strand, i32 %gone) noinline {
+  %mine_p = getelementptr i8, ptr %strand, i64 24
+  %mine = load i32, ptr %mine_p
+  %left = sub i32 %mine, %gone
+  call void @crew_living(ptr %strand, i32 %left)
+  ret void
+}
+
 define internal i1 @crew_full(ptr %crew, ptr %bar, i32 %count) noinline {
   %arrived = load i32, ptr %bar
   %all_p = getelementptr i8, ptr %crew, i64 40

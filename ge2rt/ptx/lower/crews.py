@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Function, Instr
 from ge2rt.ptx.emit import Emitter
 from ge2rt.ptx.lower import flow as flows
@@ -117,12 +116,6 @@ def crew_of(
 def _callee_code(
     start: Code, function: Function, callee: Callee, callees: tuple[Callee, ...]
 ) -> Code:
-    ends = next((i for b in function.blocks for i in b.instrs if i.op == "exit"), None)
-    if ends is not None:
-        raise UnsupportedError(
-            f"exit inside {function.name}, which calls itself or is called through a pointer",
-            where=f"ptx:{ends.line}",
-        )
     offsets, nbytes = block_layout(callee.sizes)
     place = places_of_callee(start.places, function, offsets, nbytes)
     code = replace(

@@ -130,6 +130,7 @@ def call_function(scope: Scope, instr: Instr) -> None:
         _copy(scope, (Address(variable), None), (area, offset, nbytes), size, active)
     mask = active if active is not None else e.const("i1", "true", code.width)
     bits = e.raw(f"bitcast {mask} to i{code.width}", f"i{code.width}")
+    e.line(f"store i{code.width} 0, ptr {code.alloca('mask.gone', f'i{code.width}')}")
     if isinstance(target, Symbol):
         _enter(scope, next(c for c in code.callees if c.name == target.name), area, bits)
     else:
@@ -168,12 +169,16 @@ def _copy(
 
 
 def _enter(scope: Scope, callee: Callee, area: str, bits: Value) -> None:
-    here = scope.here
+    """Call one function; the lanes that ended in it are kept for ``gone``."""
+    e, here, type = scope.e, scope.here, bits.type
     places = ", ".join(map(str, (*here.ctaid, here.warp)))
-    scope.e.line(
-        f"call void @{callee.symbol}(ptr %launch, ptr %arena, ptr %strand, ptr {area}, {places}, "
-        f"{bits})"
-    )
+    ended = e.raw(
+        f"call {type} @{callee.symbol}(ptr %launch, ptr %arena, ptr %strand, ptr {area}, {places}, "
+        f"{bits})", type,
+    )  # fmt: skip
+    slot = scope.code.alloca("mask.gone", type)
+    before = e.raw(f"load {type}, ptr {slot}", type)
+    e.line(f"store {e.binary('or', before, ended)}, ptr {slot}")
 
 
 def _dispatch(

@@ -33,6 +33,7 @@ _WARP = frozenset(
         "ldmatrix",
         "atom",
         "mbarrier",
+        "gone",
     ]
 )
 _ADDRESS_STEPS = frozenset(["add", "sub", "mov", "cvta", "mad", "shl", "mul"])

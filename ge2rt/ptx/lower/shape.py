@@ -17,6 +17,7 @@ NO_RESULT = frozenset(
         "brx",
         "ret",
         "exit",
+        "quit",
         "trap",
         "prefetch",
         "prefetchu",

@@ -110,9 +110,14 @@ class Strand(Walker):
         e.label("leave")
         e.line("br label %warp.done")
         e.label("warp.done")
-        e.line("ret void")
+        if self.code.is_callee:
+            ended = e.raw(f"load {word}, ptr {self.code.alloca('mask.quit', word)}", word)
+            e.line(f"ret {ended}")
+        else:
+            e.line("ret void")
+        result = word if self.code.is_callee else "void"
         start = [
-            f"define internal void @{self.symbol}{SIGNATURE.format(width=self.width)} #0 {{",
+            f"define internal {result} @{self.symbol}{SIGNATURE.format(width=self.width)} #0 {{",
             *head(self.code, self.frames), *self.code.prologue, "  br label %begin",
         ]  # fmt: skip
         return "\n".join([*start, *e.lines, "}"])

@@ -20,21 +20,22 @@ def facts(problem: Problem) -> Facts:
     the values of arguments are not part of it.
     """
     bound = problem.bound
+    compiled = _compiled_attrs(bound, problem.static)
     return (
         bound.kernel.name, problem.arch, problem.static, problem.aligned, problem.index_bits,
         problem.block, tuple(sorted(problem.tunables.items())),
         tuple((name, dtype.name) for name, dtype in sorted(bound.types.items())),
         tuple((a.kind, a.name, a.format) for a in problem.args),
-        tuple((n, str(v)) for n, v in _compiled_attrs(bound)),
+        tuple((n, str(v)) for n, v in compiled),
         _baked_names(problem),
         tuple(_buffer(problem, d) for d in bound.descs),
         tuple(_space(problem, name) for name in problem.spaces),
     )  # fmt: skip
 
 
-def _compiled_attrs(bound: Bound) -> list[tuple[str, str]]:
+def _compiled_attrs(bound: Bound, static: bool) -> list[tuple[str, str]]:
     specs = bound.kernel.attrs
-    fixed = [(n, v) for n, v in sorted(bound.attrs.items()) if not specs[n].runtime]
+    fixed = [(n, v) for n, v in sorted(bound.attrs.items()) if not specs[n].is_argument(static)]
     return [(n, str(v) if specs[n].type == "dtype" else repr(v)) for n, v in fixed]
 
 

@@ -158,7 +158,7 @@ def _arguments(
     wide_float = any(d is not None and d.dtype.name == "f64" for d in bound.descs)
     wide_int = any(d is not None and d.dtype.name in ("i64", "u64") for d in bound.descs)
     for attr in bound.kernel.attrs.values():
-        if attr.runtime:
+        if attr.is_argument(static):
             value = bound.attrs[attr.name]
             slots.append(_runtime_slot(attr, value, wide_float, wide_int))
     return tuple(slots)

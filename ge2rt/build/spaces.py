@@ -18,9 +18,12 @@ def make_space(spec: IterateSpec, bound: Bound, names: Mapping[str, Any]) -> Spa
     operands = {n: d for n in spec.over if (d := bound.desc(n)) is not None}
     if spec.axes is None:
         shape, strides = _broadcast(operands)
-        shape, strides = _along_memory(shape, strides, bound, operands)
+        if not spec.whole:
+            shape, strides = _along_memory(shape, strides, bound, operands)
     else:
         shape, strides = _picked(spec, bound, operands, names)
+    if spec.whole:
+        return Space(spec.name, shape, dict(zip(operands, strides, strict=True)))
     shape, collapsed = shapes.collapse(shape, strides)
     return Space(spec.name, shape, dict(zip(operands, collapsed, strict=True)))
 

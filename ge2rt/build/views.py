@@ -121,13 +121,18 @@ class SpaceView:
 def namespace(problem: Problem) -> dict[str, Any]:
     """Every name a template may use."""
     bound = problem.bound
-    names: dict[str, Any] = {}
-    names.update(_attributes(problem))
+    attributes = _attributes(problem)
+    buffers = {
+        spec.name: BufferView(problem, spec, desc)
+        for spec, desc in zip(bound.kernel.buffers, bound.descs, strict=True)
+    }
+    # by name, for templates that do not know which there are
+    names: dict[str, Any] = {"buffers": buffers, "attributes": attributes}
+    names.update(attributes)
     names.update(_dims_and_lets(problem))
     names.update(problem.tunables)
     names.update({name: TypeView(dtype) for name, dtype in bound.types.items()})
-    for spec, desc in zip(bound.kernel.buffers, bound.descs, strict=True):
-        names[spec.name] = BufferView(problem, spec, desc)
+    names.update(buffers)
     names.update({name: SpaceView(problem, space) for name, space in problem.spaces.items()})
     names.update(
         kernel=entry_name(problem), params=parameters(problem), headers=_headers(problem),
@@ -148,12 +153,12 @@ def _attributes(problem: Problem) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, spec in problem.kernel.attrs.items():
         value = problem.bound.attrs[name]
-        if spec.runtime:
+        if spec.is_argument(problem.static):
             result[name] = Symbol(name)
         elif spec.type == "dtype" and value is not None:
             result[name] = TypeView(dtype_of(value))
         else:
-            result[name] = _plain(value)
+            result[name] = _plain(value, spec.sized and problem.index_bits == 64)
     return result
 
 

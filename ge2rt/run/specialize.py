@@ -41,12 +41,14 @@ def is_static(bound: Bound, device: str) -> bool:
     mode = bound.kernel.dims
     if mode != "auto":
         return mode == "static"
+    specs = bound.kernel.attrs
     family_key = (
         bound.kernel.name, device,
         tuple((d.dtype.name, len(d.shape)) if d else None for d in bound.descs),
-        tuple(sorted((k, repr(v)) for k, v in bound.attrs.items())),
+        tuple(sorted((k, repr(v)) for k, v in bound.attrs.items() if not specs[k].runtime)),
     )  # fmt: skip
-    shape_key = tuple((d.shape, d.strides) if d else None for d in bound.descs)
+    sized = tuple((k, bound.attrs[k]) for k in sorted(specs) if specs[k].sized)
+    shape_key = (sized, *((d.shape, d.strides) if d else None for d in bound.descs))
     with _lock:
         family = _families.setdefault(family_key, Family())
         if shape_key in family.static:

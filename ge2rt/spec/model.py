@@ -40,7 +40,11 @@ class BufferSpec:
 
 @dataclass(frozen=True)
 class AttrSpec:
-    """One attribute. ``runtime`` attributes are kernel arguments, the others are compiled in."""
+    """One attribute. ``runtime`` attributes are kernel arguments, the others are compiled in.
+
+    A runtime attribute that is ``sized`` follows from extents: it is compiled in with them, and is
+    an argument of the shape-generic kernel only.
+    """
 
     name: str
     type: str  # "int" | "float" | "bool" | "str" | "ints" | "dtype"
@@ -50,7 +54,12 @@ class AttrSpec:
     minimum: float | None = None
     maximum: float | None = None
     runtime: bool = False
+    sized: bool = False
     doc: str = ""
+
+    def is_argument(self, static: bool) -> bool:
+        """Whether a kernel with static or dynamic extents takes it as an argument."""
+        return self.runtime and not (self.sized and static)
 
 
 @dataclass(frozen=True)
@@ -59,12 +68,14 @@ class IterateSpec:
 
     Without ``axes``: all operands broadcast to the common shape. With ``axes`` (an expression
     giving a tuple of axes of the first operand): only those axes; an operand of the same rank is
-    indexed by axis, one whose rank is the number of axes by position.
+    indexed by axis, one whose rank is the number of axes by position. A ``whole`` space keeps the
+    axes and their order, where a kernel's values depend on coordinates.
     """
 
     name: str
     over: tuple[str, ...]
     axes: Expression | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)

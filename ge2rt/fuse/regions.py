@@ -1,0 +1,349 @@
+"""Partition of a graph: which nodes get a buffer, and which are computed together in one kernel.
+
+Everything is fused that can be, then cut where it must be: values that several kernels would
+compute anew, reductions that rows do not share, views that no strides describe. A cut gives a node
+a buffer (it becomes *stored*) and the partition starts again: the result depends on the graph only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ge2rt.fuse.access import Layout, NotAView, ViewOp, dense, inverse, is_view, resolve, view_of
+from ge2rt.fuse.program import Choices
+from ge2rt.fuse.trace import (
+    REDUCTIONS,
+    Limits,
+    Signature,
+    Target,
+    squeezed,
+    trace,
+)
+from ge2rt.fuse.values import Region, cost_of
+from ge2rt.ir.graph import Graph, Node
+
+# Ops with kernels of their own.
+OPAQUE = frozenset({
+    "matmul", "gemm_bias_act", "attention", "cumsum", "cumprod", "sort", "argsort",
+})  # fmt: skip
+_FEW_ROWS = 4
+_SMALL = 1 << 15
+_ROUNDS = 64
+_TRIVIAL = 2  # ops on one buffer that are computed again rather than stored
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a node lies: an output's number or -1 for a temporary, and its layout there."""
+
+    node: Node
+    layout: Layout
+    output: int = -1
+
+
+@dataclass(eq=False)
+class Part:
+    """One kernel to be: the nodes it stores, its reductions, and its traced values."""
+
+    targets: tuple[Stored, ...]
+    signature: Signature | None
+    region: Region
+
+    @cached_property
+    def nodes(self) -> frozenset[Node]:
+        """The nodes it stores."""
+        return frozenset(target.node for target in self.targets)
+
+    @property
+    def cost(self) -> int:
+        """What its values cost at one point."""
+        return sum(max(v.cost, v.kind == "reduce") for v in self.region.values)
+
+
+@dataclass
+class Partition:
+    """Where every stored node lies, and what computes it."""
+
+    places: dict[Node, list[Stored]]
+    parts: list[Part]
+    opaque: list[Node]
+    homes: dict[Node, Layout] = field(default_factory=dict)
+
+
+def partition(graph: Graph, homes: Mapping[Node, Layout], choices: Choices) -> Partition:
+    """Cut a graph into kernels. ``homes`` says how the inputs lie in memory."""
+    return _Partitioner(graph, homes, choices).run()
+
+
+def stripped(node: Node, stop: Iterable[Node] = ()) -> tuple[Node, Layout]:
+    """The node behind reshapes and transpositions, and its layout in a dense buffer of ``node``."""
+    views: list[tuple[ViewOp, Node]] = []
+    base = node
+    while base.op in ("reshape", "transpose") and base not in stop:
+        views.append((view_of(base), base.inputs[0]))
+        base = base.inputs[0]
+    layout = dense(node.shape)
+    for view, operand in views:
+        back = inverse(view, operand.shape)
+        assert back is not None
+        try:
+            layout = resolve((back,), layout)
+        except NotAView:
+            return node, dense(node.shape)
+    return base, layout
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph, homes: Mapping[Node, Layout], choices: Choices) -> None:
+        self.graph = graph
+        self.limits = Limits(choices.max_values)
+        self.most = choices.max_operands
+        self.order = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
+        self.homes: dict[Node, Layout] = dict(homes)
+        self.places: dict[Node, list[Stored]] = {}
+        self.opaque = [node for node in graph.nodes if node.op in OPAQUE]
+        self.traced: dict[Node, Part] = {}
+
+    def run(self) -> Partition:
+        self._place_outputs()
+        for node in self.opaque:
+            self._store(node)
+        for node in self.opaque:
+            for operand in node.inputs:
+                self.require(operand)
+        parts: list[Part] = []
+        for number in range(_ROUNDS):
+            missing = self._trace_all()
+            if not missing:
+                parts = self._merge()
+                missing = self._shared(parts) if number < _ROUNDS - 1 else []
+            if not missing:
+                break
+            for node in missing:
+                self.require(node)
+        return Partition(self.places, parts, self.opaque, self.homes)
+
+    # -- buffers --------------------------------------------------------------------------------
+
+    def _place_outputs(self) -> None:
+        for number, output in enumerate(self.graph.outputs):
+            base, layout = stripped(output)
+            self.places.setdefault(base, []).append(Stored(base, layout, number))
+            if base.op != "input":
+                self.homes.setdefault(base, self.places[base][0].layout)
+
+    def _store(self, node: Node) -> None:
+        """Give a node a buffer of its own, if it has none."""
+        if node not in self.homes:
+            self.homes[node] = dense(node.shape)
+            self.places[node] = [Stored(node, self.homes[node])]
+            for part in [p for p in self.traced.values() if node in p.region.visited]:
+                self.traced.pop(part.targets[0].node, None)
+
+    def require(self, node: Node) -> None:
+        """Store a node, or what it is a view of, so that strides describe it."""
+        chain: tuple[ViewOp, ...] = ()
+        base = node
+        while is_view(base) and base not in self.homes:
+            chain = (view_of(base), *chain)
+            base = base.inputs[0]
+        try:
+            resolve(chain, self.homes.get(base, dense(base.shape)))
+        except NotAView as fault:
+            self._store(fault.view.node or base)
+            self.require(node)
+            return
+        self._store(base)
+
+    # -- kernels --------------------------------------------------------------------------------
+
+    def _trace_all(self) -> list[Node]:
+        missing: dict[Node, None] = {}
+        for node in sorted(self.places, key=self._rank):
+            if node in self.traced:
+                continue
+            fresh = [p for p in self.places[node] if self._is_computed(node) or p.output >= 0]
+            if not self._is_computed(node):
+                fresh = fresh[1:] if node.op != "input" else fresh  # copies of what lies elsewhere
+            if fresh:
+                part, lacking = self._part_of(tuple(fresh))
+                missing.update(dict.fromkeys(lacking))
+                if not lacking:
+                    self.traced[node] = part
+        return list(missing)
+
+    def _rank(self, node: Node) -> int:
+        return self.order[node]
+
+    def _is_computed(self, node: Node) -> bool:
+        return node.op != "input" and node.op not in OPAQUE
+
+    def _part_of(self, targets: tuple[Stored, ...]) -> tuple[Part, tuple[Node, ...]]:
+        """The kernel for one node: with the reductions that cost the fewest cuts."""
+        best: tuple[Part, tuple[Node, ...]] | None = None
+        for signature in self._signatures(targets[0].node):
+            found = self._trace(targets, signature)
+            if best is None or len(found[1]) < len(best[1]):
+                best = found
+            if not best[1]:
+                break
+        assert best is not None
+        return best
+
+    def _trace(
+        self, targets: tuple[Stored, ...], signature: Signature | None
+    ) -> tuple[Part, tuple[Node, ...]]:
+        computed = [t.node for t in targets if self._is_computed(t.node)]
+        region, missing = trace(
+            [Target(t.node, t.layout) for t in targets], self.homes, set(computed), signature,
+            self.limits,
+        )  # fmt: skip
+        return Part(targets, signature, region), missing
+
+    def _signatures(self, node: Node) -> list[Signature | None]:
+        """The reductions that a node's kernel could contain, the most promising first."""
+        if not self._is_computed(node):
+            return [None]
+        if node.op in REDUCTIONS:
+            return [Signature.of(node)]
+        found: dict[Signature, int] = {}
+        for reduction in self._reductions_below(node):
+            signature = Signature.of(reduction)
+            if self._suits(node, signature):
+                found[signature] = found.get(signature, 0) + 1
+        ordered = sorted(found, key=lambda s: -found[s])  # stable: ties keep the graph's order
+        return [*ordered[:3], None]
+
+    def _reductions_below(self, node: Node) -> list[Node]:
+        found, seen, stack = [], {node}, list(reversed(node.inputs))
+        while stack:
+            below = stack.pop()
+            if below in seen or below in self.homes:
+                continue
+            seen.add(below)
+            if below.op in REDUCTIONS:
+                found.append(below)
+            elif below.op not in OPAQUE:
+                stack += reversed(below.inputs)
+        return found
+
+    def _suits(self, node: Node, signature: Signature) -> bool:
+        """Whether a node is a row value, or a value at every point, of such a kernel."""
+        shape = squeezed(node.shape)
+        if shape == squeezed(signature.shape):
+            # a few long rows keep few threads busy: better a kernel for the reduction alone
+            return signature.rows >= _FEW_ROWS or node.type.size <= _SMALL
+        return shape == signature.row_shape
+
+    # -- larger kernels -------------------------------------------------------------------------
+
+    def _merge(self) -> list[Part]:
+        """Join kernels that read the same, or each other's values at the same points."""
+        parts = [self.traced[n] for n in sorted(self.traced, key=self._rank)]
+        changed = True
+        while changed:
+            changed = False
+            for i, first in enumerate(parts):
+                for second in parts[i + 1 :]:
+                    if not _related(first, second):
+                        continue
+                    joined = self._joined(first, second, parts)
+                    if joined is not None:
+                        parts[i] = joined
+                        parts.remove(second)
+                        changed = True
+                        break
+                if changed:
+                    break
+        return parts
+
+    def _joined(self, first: Part, second: Part, parts: list[Part]) -> Part | None:
+        signature = first.signature or second.signature
+        if None not in (first.signature, second.signature):
+            if first.signature != second.signature:
+                return None
+        elif signature is None:
+            if first.region.full.shape != second.region.full.shape:
+                return None
+        else:
+            alone = first if first.signature is None else second
+            if not all(self._suits(node, signature) for node in alone.nodes):
+                return None
+        targets = first.targets + second.targets
+        if len(targets) + len(first.region.leaves | second.region.leaves) > self.most:
+            return None
+        if self._is_between(first, second, parts) or self._is_between(second, first, parts):
+            return None
+        part, missing = self._trace(targets, signature)
+        return None if missing or part.cost > first.cost + second.cost else part
+
+    def _is_between(self, first: Part, last: Part, parts: list[Part]) -> bool:
+        """Whether something else must run after ``first`` and before ``last``."""
+        needs: dict[Node, set[Node]] = {}
+        for part in parts:
+            for node in part.nodes:
+                needs[node] = part.region.leaves
+        stack = [leaf for leaf in last.region.leaves if leaf not in first.nodes]
+        seen: set[Node] = set(stack)
+        while stack:
+            node = stack.pop()
+            if node in first.nodes:
+                return True
+            below = needs.get(node)
+            if below is None:
+                below = {self._base(operand) for operand in node.inputs}
+            stack += below - seen
+            seen |= below
+        return False
+
+    def _base(self, node: Node) -> Node:
+        while is_view(node) and node not in self.homes:
+            node = node.inputs[0]
+        return node
+
+    # -- values that several kernels compute ----------------------------------------------------
+
+    def _shared(self, parts: list[Part]) -> list[Node]:
+        """Nodes that more than one kernel computes and that are dear enough to be stored."""
+        owners: dict[Node, set[int]] = {}
+        for number, part in enumerate(parts):
+            for node in part.region.visited:
+                owners.setdefault(node, set()).add(number)
+        found = []
+        for node, numbers in owners.items():
+            if len(numbers) < 2 or node in self.homes:
+                continue
+            users = [u for u in self.graph.users[node] if owners.get(u) == numbers]
+            if not users and not self._is_trivial(node):
+                found.append(node)
+        return sorted(found, key=self._rank)
+
+    def _is_trivial(self, node: Node) -> bool:
+        """Whether a node is computed again from one buffer with hardly more than a load."""
+        cost, leaves, stack, seen = 0, 0, [node], {node}
+        while stack:
+            below = stack.pop()
+            if below in self.homes:
+                leaves += below.type.size > 1
+            elif below.op in REDUCTIONS:
+                return False
+            elif below.op not in ("full", "iota"):
+                cost += 0 if is_view(below) else cost_of(below.op)
+                stack += [n for n in below.inputs if n not in seen]
+                seen.update(below.inputs)
+            if cost > _TRIVIAL or leaves > 1:
+                return False
+        return True
+
+
+def _related(first: Part, second: Part) -> bool:
+    a, b = first.region, second.region
+    if first.nodes & b.leaves or second.nodes & a.leaves:
+        return True
+    if a.visited & b.visited:
+        return True
+    if (first.signature is None) != (second.signature is None):
+        return False
+    return any(leaf.type.size > 1 for leaf in a.leaves & b.leaves)

@@ -20,7 +20,8 @@ Pass: TypeAlias = Callable[[Graph], Graph]
 SPELLINGS = {
     "MM": "MATMUL", "GEMM": "MATMUL", "DOT": "MATMUL", "BIASADD": "BIAS_ADD",
     "ADD_BIAS": "BIAS_ADD", "DIVIDE": "DIV", "SUBTRACT": "SUB", "MULTIPLY": "MUL",
-    "MAXIMUM": "MAX", "MINIMUM": "MIN", "LAYER_NORM": "LAYERNORM", "RMS_NORM": "RMSNORM", "SDPA": "ATTENTION",
+    "MAXIMUM": "MAX", "MINIMUM": "MIN", "LAYER_NORM": "LAYERNORM",
+    "RMS_NORM": "RMSNORM", "SDPA": "ATTENTION",
 }  # fmt: skip
 
 # activation -> the `act` of GEMM_BIAS_ACT, and the `op` of UNARY

@@ -106,12 +106,13 @@ def make_arrays(case: Case) -> CaseArrays:
     assert isinstance(bound, Bound), f"{case}: {bound}"
     inputs = [buffers[n].view.copy() if n in buffers else None
               for n in names[: len(case.kernel.inputs)]]  # fmt: skip
-    outputs = [buffers[b.name].view for b in case.kernel.outputs if b.name in buffers]
+    written = [b.name for b in case.kernel.outputs if b.name in buffers]
+    outputs = [buffers[name].view for name in written]
     if case.kernel.reference is not None and any(view.size for view in outputs):
         expected = evaluate_reference(bound, inputs)
-        for view, right in zip(outputs, expected, strict=True):
-            if view.dtype == np.bool_:  # a pattern of bytes would be no bool
-                view[...] = ~right
+        for name, view, right in zip(written, outputs, expected, strict=True):
+            if view.dtype == np.bool_ and case.layouts[name] not in buffers:
+                view[...] = ~right  # a pattern of bytes would be no bool
         outputs = expected
     return CaseArrays(case, bound, buffers, outputs)
 

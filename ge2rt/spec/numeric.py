@@ -261,6 +261,15 @@ def rmsnorm(x: Any, gamma: Any = None, eps: Any = 1e-6) -> Any:
     return y if gamma is None else y * gamma
 
 
+SCAN: Mapping[str, Callable[..., Any]] = {"cumsum": np.cumsum, "cumprod": np.cumprod}
+
+
+def scan(op: str, x: Any, axis: Any = -1) -> Any:
+    """A running sum or product along ``axis`` in the dtype of ``x``."""
+    array = np.asarray(x)
+    return _row(SCAN, op, "scan")(array, axis=axis, dtype=array.dtype)
+
+
 def transpose(x: Any, axes: Any = None) -> Any:
     """Axes permuted; without ``axes`` the last two change places."""
     return np.transpose(x, axes) if axes is not None else np.swapaxes(x, -1, -2)
@@ -279,6 +288,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "reduce": reduce,
     "softmax": softmax,
     "attention": attention,
+    "scan": scan,
+    "sort": lambda x, axis=-1: np.sort(x, axis=axis, kind="stable"),
+    "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
     "layernorm": layernorm,
     "rmsnorm": rmsnorm,
     "cast": cast,

@@ -17,8 +17,8 @@ from ge2rt.spec.registry import default_registry
 LARGE = 1 << 20
 SQUARE = ((1024, 1024), "f32")
 HALF = ((512, 512), "f16")
-HEADS = {name: ((8, 256, 64), "f32") for name in "qkv"}
-TOKEN = {"q": ((8, 1, 128), "f16"), **{name: ((8, 200, 128), "f16") for name in "kv"}}
+HEADS = dict.fromkeys("qkv", ((8, 256, 64), "f32"))
+TOKEN = {"q": ((8, 1, 128), "f16"), **dict.fromkeys("kv", ((8, 200, 128), "f16"))}
 SPECIMENS = {
     "copy": ("copy", {"X": ((LARGE,), "u8")}, {}),
     "transpose": ("copy", {"X": SQUARE}, {}),
@@ -32,6 +32,9 @@ SPECIMENS = {
     "gemm": ("gemm_bias_act_f32", {"A": SQUARE, "B": SQUARE, "bias": None}, {"act": "gelu"}),
     "attention": ("attention", {**HEADS, "mask": None}, {"causal": True}),
     "one token": ("attention", {**TOKEN, "mask": ((1, 1, 200), "bool")}, {}),
+    "cumsum": ("scan", {"X": SQUARE}, {"op": "cumsum"}),
+    "sort": ("sort", {"X": ((64, 1000), "f16")}, {}),
+    "argsort": ("argsort", {"X": ((4, 100_000), "f32")}, {}),
     "tensor core": ("gemm_bias_act_tc_f16", {"A": HALF, "B": HALF, "bias": ((512,), "f32")}, {}),
 }  # fmt: skip
 
@@ -77,7 +80,7 @@ def test_older_gpus_are_served(specimen):
 
 
 @pytest.mark.parametrize(
-    "specimen", sorted(set(SPECIMENS) - {"transpose", "argmax", "tensor core"})
+    "specimen", sorted(set(SPECIMENS) - {"transpose", "argmax", "tensor core", "sort", "argsort"})
 )
 def test_memory_is_read_128_bits_at_a_time(specimen):
     ptx = compiled(specimen, "sm_80", "ptx").data.decode()

@@ -1,0 +1,214 @@
+"""A specialisation: the function traced and built for one kind of call, and its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.jit.arguments import ArrayKey, Call, NumberKey, array_key, settled
+from ge2rt.jit.backend import Built
+from ge2rt.jit.captures import Captures
+from ge2rt.jit.tracing import TracedCall
+
+NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What one trace and one build made: everything that a call needs."""
+
+    call: Call
+    traced: TracedCall
+    built: Built
+    captures: Captures
+    captured_keys: tuple[ArrayKey, ...]
+    reason: str
+
+    @classmethod
+    def of(
+        cls, call: Call, traced: TracedCall, built: Built, captures: Captures, reason: str
+    ) -> Form:
+        """The form, with the keys of the captured arrays."""
+        bare = Call([], call.names, call.structure, call.keys)  # the leaves may be freed
+        keys = tuple(array_key(array) for array in traced.captured)
+        return cls(bare, traced, built, captures, keys, reason)
+
+    def stale(self) -> str:
+        """What differs from the time of the trace among all that was captured; empty if nothing."""
+        changed = self.captures.changed()
+        if changed:
+            return f"captured {changed} is another value now"
+        for array, key in zip(self.traced.captured, self.captured_keys, strict=True):
+            if array_key(array) != key:
+                return "a captured array changed its shape, dtype or strides"
+        for array, copy in self.traced.pinned:
+            if not np.array_equal(array, copy, equal_nan=copy.dtype.kind == "f"):
+                return "a captured array whose values shaped the program holds other values now"
+        return ""
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """The result of a call with these leaves."""
+        keys = self.call.keys
+        arrays = [_array(leaves[place], keys[place]) for place in self.traced.inputs]
+        self._check_writeable(leaves)
+        arrays += [
+            settled(array, key)
+            for array, key in zip(self.traced.captured, self.captured_keys, strict=True)
+        ]
+        outputs = self.built.runner.run(arrays) if self.built.graph.outputs else []
+        for place, output in self.traced.written:
+            leaves[place][...] = outputs[output]
+        return self.traced.result.tree(outputs)
+
+    def _check_writeable(self, leaves: Sequence[Any]) -> None:
+        for place, _ in self.traced.written:
+            flags = getattr(leaves[place], "flags", None)
+            if isinstance(leaves[place], np.generic) or not getattr(flags, "writeable", True):
+                raise InvalidArgumentError(
+                    "the function changes this argument in place, and it is read-only",
+                    argument=self.call.names[place],
+                    next_step="pass a copy, or write x = x + y instead of x += y",
+                )  # fmt: skip
+
+    def quick(self) -> Callable[..., Any] | None:
+        """Native code for calls with plain positional arrays, or None; a miss is MISS."""
+        result, captured = self.traced.result, self.traced.captured
+        function = getattr(self.built.runner, "function", None)
+        plain = all(isinstance(key, ArrayKey) for key in self.call.keys)
+        flat = all(not hasattr(s, "parts") for _, s in self.call.structure)  # type: ignore[union-attr]
+        if function is None or not plain or not flat or self.traced.written:
+            return None
+        if not (result.single or result.flat):
+            return None
+        native: Callable[..., Any] | None = function(_missed, single=result.single)
+        if native is None or not (self.captures.noted or captured or self.traced.pinned):
+            return native
+        return _guarded(native, self, captured)
+
+
+def _missed(*arrays: Any) -> Any:
+    return MISS
+
+
+class _Miss:
+    """The answer of native code to a call that it does not know."""
+
+    def __repr__(self) -> str:
+        return "MISS"
+
+
+MISS = _Miss()
+
+
+def _guarded(
+    native: Callable[..., Any], form: Form, captured: tuple[Any, ...]
+) -> Callable[..., Any] | None:
+    """``native`` behind a look at what was captured: the very same objects, or a miss."""
+    if form.traced.pinned:
+        return None  # contents are compared: that is for the long way
+    pairs = tuple((noted.read, noted.value) for noted in form.captures.noted)
+
+    def guarded(*arrays: Any) -> Any:
+        try:
+            for read, value in pairs:
+                if read() is not value:
+                    return MISS
+        except (KeyError, IndexError, AttributeError, ValueError, TypeError):
+            return MISS
+        return native(*arrays, *captured)
+
+    return guarded
+
+
+def _array(leaf: Any, key: Any) -> Any:
+    if isinstance(key, NumberKey):
+        try:
+            return np.array(leaf, NUMBERS[key.kind])
+        except OverflowError:
+            from ge2rt.jit.faults import RangeError
+
+            raise RangeError(
+                f"Python integer {leaf} does not fit int64", next_step="pass a float"
+            ) from None
+    return settled(leaf, key)
+
+
+class Compiled:
+    """A function compiled for one kind of call. Calling it with another is a TypeError.
+
+    ``constants`` are the captured arrays: they are inputs behind the arguments, read on each call.
+    """
+
+    def __init__(self, form: Form, bind: Callable[..., Call], name: str) -> None:
+        self._form = form
+        self._bind = bind
+        self._concrete = frozenset(
+            place for place, key in enumerate(form.call.keys)
+            if not isinstance(key, (ArrayKey, NumberKey))
+        )  # fmt: skip
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result; TypeError ("specialization") for arguments of another kind."""
+        call = self._bind(args, kwargs)
+        if call.structure == self._form.call.structure:
+            numbers = frozenset(
+                place for place in self._concrete if isinstance(call.keys[place], NumberKey)
+            )
+            call = call.with_static(numbers)
+        if call.key != self._form.call.key:
+            raise self._refused(call)
+        stale = self._form.stale()
+        if stale:
+            raise InvalidTypeError(
+                f"{self.__name__}: the specialization no longer holds: {stale}",
+                next_step="compile it again, or call the jitted function itself",
+            )
+        return self._form.run(call.leaves)
+
+    def _refused(self, call: Call) -> InvalidTypeError:
+        expected, got = self.signature, _listed(call)
+        return InvalidTypeError(
+            f"{self.__name__}: the call does not match this specialization",
+            expected=expected, got=got,
+            next_step="call the jitted function itself, which compiles for any kind of call",
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.__name__}({self.signature})>"
+
+    @property
+    def signature(self) -> str:
+        """The arguments it was compiled for."""
+        return _listed(self._form.call)
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """The captured arrays, in the order of the inputs behind the arguments."""
+        return self._form.traced.captured
+
+    @property
+    def built(self) -> Built:
+        """All that the build left: graphs, program, executable."""
+        return self._form.built
+
+    @property
+    def stages(self) -> Mapping[str, Any]:
+        """The stages by name: graph, optimised, selection, cuda, ptx, llvm or sass, plan."""
+        from ge2rt.jit.stages import stages_of  # late: for readers only
+
+        return stages_of(self._form.built)
+
+    def report(self, path: str) -> None:
+        """Write one self-contained HTML page about all stages."""
+        import importlib
+
+        importlib.import_module("ge2rt.report.program").write_report(self, path)
+
+
+def _listed(call: Call) -> str:
+    return ", ".join(f"{n}: {k}" for n, k in zip(call.names, call.keys, strict=True))

@@ -1,0 +1,41 @@
+"""The errors of tracing: Python's and NumPy's own exception types, in the library's family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+
+
+class RangeError(InvalidArgumentError, OverflowError):
+    """-1: a Python number that the dtype it meets cannot hold."""
+
+
+class OutsideError(InvalidArgumentError, IndexError):
+    """-1: an index, known while tracing, outside its axis."""
+
+
+class ControlFlowError(InvalidTypeError):
+    """-1: Python asked for the value of a traced array (``if``, ``int()``, ``range()``...)."""
+
+
+def control_flow(asked: str, where: str, **parts: Any) -> ControlFlowError:
+    """The refusal of ``asked`` (such as ``bool()``) on a traced value."""
+    return ControlFlowError(
+        f"{asked} of a traced array: Python control flow cannot depend on its values, "
+        "which are not known while the function is traced",
+        where=where,
+        next_step=parts.pop("next_step", "")
+        or "choose by numpy.where(condition, a, b), or name the argument in jit(static=...)",
+        **parts,
+    )
+
+
+def not_covered(name: str, where: str, reason: str = "", next_step: str = "") -> InvalidTypeError:
+    """The refusal of a function, method or option that tracing does not cover."""
+    return InvalidTypeError(
+        f"{name} is not covered by ge2rt.jit" + (f": {reason}" if reason else ""),
+        where=where,
+        next_step=next_step
+        or "call it outside the jitted function, or write it with functions listed in docs/jit.md",
+    )

@@ -1,0 +1,274 @@
+"""``@jit``: a function of arrays, compiled for each kind of call it gets."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.locks import ForkLock
+from ge2rt.base.text import show
+from ge2rt.jit.arguments import ArrayKey, Binder, Call
+from ge2rt.jit.backend import Build, default_build
+from ge2rt.jit.captures import Captures, capture
+from ge2rt.jit.compiled import MISS, Compiled, Form
+from ge2rt.jit.scope import active
+from ge2rt.jit.traced import Concretise
+from ge2rt.jit.tracing import TracedCall, trace_call
+
+_MOST_QUICK = 4  # native forms tried one after the other
+_MOST_FORMS = 512  # kept a function; the least recently used goes first
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """One compiled form: for which call, why, how long it took, kernels compiled for it."""
+
+    signature: str
+    reason: str
+    seconds: float
+    compiled: int
+    kernels: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = "".join(f"\n    {note}" for note in self.notes)
+        return (
+            f"({self.signature}): {self.reason}; {self.kernels} kernels, {self.compiled} compiled,"
+            f" {self.seconds * 1e3:.0f} ms{told}"
+        )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a jitted function compiled so far, and why. It prints well."""
+
+    name: str
+    specialisations: tuple[Specialisation, ...] = field(default=())
+
+    @property
+    def traces(self) -> int:
+        """How often the Python function was run to trace it."""
+        return len(self.specialisations)
+
+    @property
+    def compiled(self) -> int:
+        """Kernels that the compiler had to be asked for."""
+        return sum(each.compiled for each in self.specialisations)
+
+    def __str__(self) -> str:
+        head = f"{self.name}: {self.traces} specialisations, {self.compiled} kernels compiled"
+        return "\n".join([head, *(f"  {each}" for each in self.specialisations)])
+
+
+class JitFunction:
+    """A function that is traced once for each kind of call, compiled, and then run as kernels."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, static: Sequence[str] = (),
+        dynamic: Mapping[str, Mapping[int, str]] | None = None, device: str | None = None,
+        graph: bool = False, build: Build | None = None,
+    ) -> None:  # fmt: skip
+        functools.update_wrapper(self, function, updated=())
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__))
+        self._function = function
+        self._binder = Binder(function, static)
+        self._dynamic = dict(dynamic or {})
+        self._device = device
+        self._graph = graph
+        self._build = build or default_build
+        self._lock = ForkLock(reentrant=True)
+        self._forms: OrderedDict[Hashable, Form] = OrderedDict()
+        self._concrete: dict[Hashable, frozenset[int]] = {}
+        self._quick: tuple[Callable[..., Any], ...] = ()
+        self._log: list[Specialisation] = []
+        self._check_dynamic()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result, computed by kernels; compiled first where that is needed."""
+        if not kwargs:
+            for quick in self._quick:
+                result = quick(*args)
+                if result is not MISS:
+                    return result
+        return self._slow(args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method: ``self`` is named static, so it is compiled for each object."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit {self.__name__}>"
+
+    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The compiled form for calls like this one, without running it."""
+        form = self._form(self._binder.bind(args, kwargs))
+        return Compiled(form, lambda a, k: self._binder.bind(a, k), self.__name__)
+
+    def stats(self) -> Stats:
+        """What was compiled so far, and why."""
+        return Stats(self.__name__, tuple(self._log))
+
+    def clear(self) -> None:
+        """Forget all compiled forms."""
+        with self._lock:
+            self._forms.clear()
+            self._concrete.clear()
+            self._quick = ()
+
+    # -- the long way ------------------------------------------------------------------------------
+    def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        call = self._binder.bind(args, kwargs)
+        if active() is not None and call.traced:
+            return self._function(*args, **kwargs)  # part of the trace in progress
+        return self._form(call).run(call.leaves)
+
+    def _form(self, call: Call) -> Form:
+        """The compiled form for a call, made where there is none or what it captured changed."""
+        with self._lock:
+            known = self._concrete.get(call.key, frozenset())
+            exact = call.with_static(known) if known else call
+            form = self._forms.get(exact.key)
+            reason = self._reason(exact)
+            if form is not None:
+                reason = form.stale()
+                if not reason:
+                    self._forms.move_to_end(exact.key)
+                    return form
+            return self._make(call, reason)
+
+    def _make(self, call: Call, reason: str) -> Form:
+        started = time.perf_counter()
+        captures = capture(self._function)
+        exact, traced = self._trace(call)
+        captures = _useful(captures, traced)
+        built = self._build(
+            traced.graph, self._strides(exact, traced), self._home(exact), bool(self._dynamic),
+            self._graph,
+        )  # fmt: skip
+        form = Form.of(exact, traced, built, captures, reason)
+        self._forms[exact.key] = form
+        if len(self._forms) > _MOST_FORMS:
+            self._forms.popitem(last=False)
+        self._remember(form)
+        kernels = len(getattr(built.program, "steps", ()))
+        listed = ", ".join(f"{n}: {k}" for n, k in zip(exact.names, exact.keys, strict=True))
+        self._log.append(Specialisation(
+            listed, reason, time.perf_counter() - started, built.compiled, kernels, built.reasons,
+        ))  # fmt: skip
+        return form
+
+    def _trace(self, call: Call) -> tuple[Call, TracedCall]:
+        """Trace, with Python numbers compiled in that the function asks the value of."""
+        base = call.key
+        places = self._concrete.get(base, frozenset())
+        while True:
+            exact = call.with_static(places) if places else call
+            try:
+                return exact, trace_call(self._function, self._binder, exact, self.__name__)
+            except Concretise as wanted:
+                places = places | wanted.leaves
+                self._concrete[base] = places
+
+    def _remember(self, form: Form) -> None:
+        quick = form.quick()
+        if quick is not None:
+            self._quick = (quick, *self._quick)[:_MOST_QUICK]
+
+    def _reason(self, call: Call) -> str:
+        if not self._forms:
+            return "first call"
+        last = next(reversed(self._forms.values())).call
+        if last.structure != call.structure:
+            return "another structure of arguments"
+        for name, have, then in zip(call.names, call.keys, last.keys, strict=True):
+            if have != then:
+                return f"{name} is {have}, not {then}"
+        return "first call"
+
+    def _strides(self, call: Call, traced: TracedCall) -> list[Any]:
+        """Strides of the inputs in elements, None for row-major ones."""
+        from ge2rt.jit.arguments import array_key
+
+        keys = [call.keys[place] for place in traced.inputs]
+        keys += [array_key(array) for array in traced.captured]
+        return [key.strides if isinstance(key, ArrayKey) else None for key in keys]
+
+    def _home(self, call: Call) -> str:
+        if self._device is not None:
+            return self._device
+        homes = {key.home for key in call.keys if isinstance(key, ArrayKey)}
+        if len(homes) > 1:
+            raise InvalidTypeError(
+                "arguments lie on different devices", got=", ".join(sorted(homes)), detail="device",
+                next_step="move them to one device first",
+            )  # fmt: skip
+        return homes.pop() if homes else "cpu"
+
+    def _check_dynamic(self) -> None:
+        parameters = self._binder.signature.parameters if self._binder.signature else {}
+        for name, axes in self._dynamic.items():
+            if name not in parameters or not isinstance(axes, Mapping):
+                raise InvalidArgumentError(
+                    "dynamic names no parameter, or no axes", got=show({name: axes}),
+                    expected='such as dynamic={"x": {0: "batch"}}',
+                    next_step="name a parameter and the axes that vary",
+                )  # fmt: skip
+
+
+def _useful(captures: Captures, traced: TracedCall) -> Captures:
+    """Captured arrays that were not made inputs may have shaped the graph: pin their content."""
+    used = set()
+    for array in traced.captured:
+        while array is not None:
+            used.add(id(array))
+            array = getattr(array, "base", None)
+    pins = traced.pinned
+    for _, array in captures.arrays:
+        if id(array) not in used and not any(array is have for have, _ in pins):
+            pins = (*pins, (array, array.copy()))
+    object.__setattr__(traced, "pinned", pins)
+    return captures
+
+
+@overload
+def jit(function: Callable[..., Any]) -> JitFunction: ...
+
+
+@overload
+def jit(
+    function: None = None, *, static: Sequence[str] | str = (),
+    dynamic: Mapping[str, Mapping[int, str]] | None = None, device: str | None = None,
+    graph: bool = False,
+) -> Callable[[Callable[..., Any]], JitFunction]: ...  # fmt: skip
+
+
+def jit(
+    function: Callable[..., Any] | None = None, *, static: Sequence[str] | str = (),
+    dynamic: Mapping[str, Mapping[int, str]] | None = None, device: str | None = None,
+    graph: bool = False,
+) -> Any:  # fmt: skip
+    """Compile a function of NumPy (or CuPy) arrays: ``@jit``, ``@jit(static=("n",))``, ``jit(f)``.
+
+    The function is run once on symbols for each kind of call (structure, shapes, dtypes, strides,
+    static values, device); what it does becomes kernels. ``static`` names parameters whose values
+    are compiled in. ``dynamic={"x": {0: "batch"}}`` makes kernels for any extent at once instead of
+    after a few different ones. ``device`` is the arrays' own without it. ``graph`` captures the
+    launches as a CUDA graph on a cuda device.
+    """
+    names = (static,) if isinstance(static, str) else tuple(static)
+
+    def wrap(inner: Callable[..., Any]) -> JitFunction:
+        if not callable(inner):
+            raise InvalidTypeError(
+                "jit is given no function", got=show(inner), next_step="write @jit above a def"
+            )
+        if isinstance(inner, JitFunction):
+            inner = inner.__wrapped__  # type: ignore[attr-defined]
+        return JitFunction(inner, static=names, dynamic=dynamic, device=device, graph=graph)
+
+    return wrap if function is None else wrap(function)

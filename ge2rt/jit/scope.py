@@ -1,0 +1,114 @@
+"""The trace in progress: its inputs, the arrays it met, and where in the user's code it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Hashable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ge2rt.base.dtypes import dtype_of
+from ge2rt.base.errors import InvalidTypeError
+from ge2rt.ir.graph import Node
+from ge2rt.ir.make import input_node, make
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+
+
+class Trace:
+    """One run of the user's function on symbols.
+
+    ``captured`` are the arrays that the function took from elsewhere; each is an input behind the
+    arguments. ``pinned`` are arrays whose content shaped the graph, each with a copy of it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.closed = False
+        self.captured: list[Any] = []
+        self.captured_nodes: list[Node] = []
+        self.pinned: list[tuple[Any, Any]] = []
+        self._known: dict[int, int] = {}
+
+    def capture(self, array: Any) -> Node:
+        """The input node that stands for ``array``, whose content is read on each call."""
+        found = self._known.get(id(array))
+        if found is None:
+            found = self._known[id(array)] = len(self.captured)
+            self.captured.append(array)  # also keeps the id valid
+            self.captured_nodes.append(
+                input_node(
+                    tuple(array.shape),
+                    dtype_of(array.dtype).name,
+                    f"captured{found}",
+                    where=where(),
+                )
+            )
+        return self.captured_nodes[found]
+
+    def pin(self, array: Any) -> Any:
+        """``array``, whose content the graph depends on from now on."""
+        self.pinned.append((array, np.array(array)))
+        return array
+
+
+class _Active(threading.local):
+    trace: Trace | None = None
+
+
+_active = _Active()
+
+
+def active() -> Trace | None:
+    """The trace in progress in this thread, or None."""
+    return _active.trace
+
+
+def current() -> Trace:
+    """The trace in progress in this thread."""
+    if _active.trace is None:
+        raise InvalidTypeError(
+            "a traced array is used outside the function that was traced", where=where(),
+            next_step="return it from the jitted function instead of keeping it elsewhere",
+        )  # fmt: skip
+    return _active.trace
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    """Make ``trace`` the one in progress.
+
+    A jitted function called on traced values is inlined; one called on arrays while another is
+    traced is compiled by itself, and the outer trace goes on afterwards.
+    """
+    before = _active.trace
+    _active.trace = trace
+    try:
+        yield trace
+    finally:
+        _active.trace = before
+        trace.closed = True
+
+
+def where() -> str:
+    """``file:line`` of the innermost frame that is neither this library's nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_OWN, _NUMPY)):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def emit(op: str, *inputs: Node, **attrs: Hashable) -> Node:
+    """A node that remembers the user's line."""
+    return make(op, *inputs, where=where(), **attrs)

@@ -1,0 +1,169 @@
+"""One trace: the user's function run on symbols, and the graph that comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.dtypes import dtype_of
+from ge2rt.base.errors import InvalidTypeError
+from ge2rt.ir.graph import Graph, Node
+from ge2rt.ir.make import input_node
+from ge2rt.jit import rules
+from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey
+from ge2rt.jit.promote import full
+from ge2rt.jit.scope import Trace, tracing
+from ge2rt.jit.traced import Traced
+from ge2rt.jit.trees import Structure, flatten, unflatten
+
+assert rules.__all__  # importing them fills the table
+
+NUMBER_DTYPES = {int: "i64", float: "f64"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """The tree that a call returns: ``places`` has, a leaf, an output's index or None for plain."""
+
+    structure: Structure
+    places: tuple[int | None, ...]
+    plain: tuple[Any, ...]
+
+    def tree(self, outputs: Sequence[Any]) -> Any:
+        """The tree with these outputs; one used twice is copied."""
+        seen: set[int] = set()
+        leaves = []
+        for place, value in zip(self.places, self.plain, strict=True):
+            if place is None:
+                leaves.append(value)
+                continue
+            leaves.append(outputs[place].copy() if place in seen else outputs[place])
+            seen.add(place)
+        return unflatten(self.structure, leaves)
+
+    @property
+    def single(self) -> bool:
+        """Whether it is just one array."""
+        return not hasattr(self.structure, "parts") and self.places == (0,)
+
+    @property
+    def flat(self) -> bool:
+        """Whether it is a tuple of different arrays."""
+        kind = getattr(self.structure, "kind", None)
+        return (
+            kind is tuple
+            and self.places == tuple(range(len(self.places)))
+            and all(
+                not hasattr(part, "parts")
+                for part in self.structure.parts  # type: ignore[union-attr]
+            )
+        )
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """What a trace found.
+
+    ``inputs`` are the leaves that are inputs, in order; ``captured`` the arrays behind them;
+    ``written`` are (leaf, output) of arguments that the function changes in place.
+    """
+
+    graph: Graph
+    inputs: tuple[int, ...]
+    captured: tuple[Any, ...]
+    pinned: tuple[tuple[Any, Any], ...]
+    result: Result
+    written: tuple[tuple[int, int], ...]
+
+
+def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: str) -> TracedCall:
+    """Run ``function`` on symbols for the call's leaves."""
+    trace = Trace(name)
+    with tracing(trace):
+        symbols, nodes = _symbols(call)
+        given = list(symbols)
+        values = []
+        rest = iter(given)
+        for parameter, structure in call.structure:  # type: ignore[union-attr]
+            if structure is None:
+                values.append((parameter, next(rest)))
+            else:
+                values.append((parameter, unflatten(structure, _take(rest, structure))))
+        outcome = binder.invoke(function, values)
+        result, outputs = _result(outcome)
+        written = _written(symbols, outputs)
+    graph = Graph(name, (*nodes.values(), *trace.captured_nodes), tuple(outputs))
+    return TracedCall(
+        graph, tuple(nodes), tuple(trace.captured), tuple(trace.pinned), result, written
+    )
+
+
+def _take(leaves: Any, structure: Structure) -> list[Any]:
+    count = _count(structure)
+    return [next(leaves) for _ in range(count)]
+
+
+def _count(structure: Structure) -> int:
+    parts = getattr(structure, "parts", None)
+    return 1 if parts is None else sum(_count(part) for part in parts)
+
+
+def _symbols(call: Call) -> tuple[list[Any], dict[int, Node]]:
+    """A symbol for each leaf that is data, the value itself for one that is compiled in."""
+    symbols: list[Any] = []
+    nodes: dict[int, Node] = {}
+    for place, (leaf, key, name) in enumerate(zip(call.leaves, call.keys, call.names, strict=True)):
+        if isinstance(key, ArrayKey):
+            nodes[place] = input_node(key.shape, key.dtype, name)
+            symbols.append(Traced(nodes[place]))
+        elif isinstance(key, NumberKey):
+            nodes[place] = input_node((), NUMBER_DTYPES[key.kind], name)
+            symbols.append(Traced(nodes[place], weak=key.kind, leaves=frozenset({place})))
+        else:
+            symbols.append(leaf)
+    return symbols, nodes
+
+
+def _result(outcome: Any) -> tuple[Result, list[Node]]:
+    leaves, structure, paths = flatten(outcome, "result")
+    places: list[int | None] = []
+    plain: list[Any] = []
+    outputs: dict[Node, int] = {}
+    for leaf, path in zip(leaves, paths, strict=True):
+        node = _output(leaf, path)
+        plain.append(None if node is not None else leaf)
+        places.append(None if node is None else outputs.setdefault(node, len(outputs)))
+    return Result(structure, tuple(places), tuple(plain)), list(outputs)
+
+
+def _output(leaf: Any, path: str) -> Node | None:
+    """The node of a result; None for a plain value, which every call returns as it is."""
+    if isinstance(leaf, Traced):
+        return leaf.node
+    if isinstance(leaf, np.generic):
+        return full((), dtype_of(leaf.dtype), leaf)
+    if getattr(leaf, "shape", None) is not None and hasattr(leaf, "dtype"):
+        from ge2rt.jit.promote import lift  # late: one rare case
+
+        return lift(leaf).node
+    if callable(leaf) and not isinstance(leaf, type):
+        raise InvalidTypeError(
+            "the jitted function returns a function", argument=path, got=type(leaf).__name__,
+            next_step="return arrays, numbers or containers of these",
+        )  # fmt: skip
+    return None
+
+
+def _written(symbols: Sequence[Any], outputs: list[Node]) -> tuple[tuple[int, int], ...]:
+    """The arguments whose memory was written, with the output that holds what they are now."""
+    written = []
+    for place, symbol in enumerate(symbols):
+        if isinstance(symbol, Traced) and symbol.memory.version and not symbol.weak:
+            node = symbol.node  # refused where it was changed through a view that is still apart
+            if node not in outputs:
+                outputs.append(node)
+            written.append((place, outputs.index(node)))
+    return tuple(written)

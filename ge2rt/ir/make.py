@@ -13,7 +13,9 @@ from ge2rt.ir.graph import Node, TensorType
 from ge2rt.ir.infer import SHAPE_RULES
 from ge2rt.ir.ops import OPS, Operand, OpSpec
 
-ACTIVATIONS = ("none", "relu", "leaky_relu", "gelu", "gelu_erf", "silu", "sigmoid", "tanh")
+ACTIVATIONS = (
+    "none", "relu", "relu_where", "leaky_relu", "gelu", "gelu_erf", "silu", "sigmoid", "tanh",
+)  # fmt: skip
 
 
 class ValueRangeError(InvalidArgumentError, OverflowError):
@@ -81,11 +83,11 @@ _ADMITTED: Mapping[str, Callable[[str, OpSpec, Sequence[str]], bool]] = {
     "T": lambda dtype, spec, _: DTYPES[dtype].kind in spec.types,
     "bool": lambda dtype, spec, _: dtype == "bool",
     "index": lambda dtype, spec, _: DTYPES[dtype].is_integer,
-    "mask": lambda dtype, spec, dtypes: dtype in ("bool", dtypes[0]),
+    "mask": lambda dtype, spec, dtypes: dtype in ("bool", "f32", dtypes[0]),
 }
 _EXPECTED = {
     "T": "a dtype of class {types}", "bool": "bool", "index": "integers",
-    "mask": "bool or the dtype of the other operands",
+    "mask": "bool, f32 or the dtype of the other operands",
 }  # fmt: skip
 
 

@@ -170,12 +170,14 @@ def _gemm(a: Array, b: Array, *bias: Array, act: str, slope: float) -> Array:
     return ACTIVATIONS[act](product, slope)
 
 
-def _attention(q: Array, k: Array, v: Array, *mask: Array, scale: float, causal: bool) -> Array:
+def _attention(
+    q: Array, k: Array, v: Array, *mask: Array, scale: float, causal: bool, diagonal: int
+) -> Array:
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale)
     for one in mask:
         scores = np.where(one, scores, -np.inf) if one.dtype == bool else scores + one
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:]) == 1, scores, -np.inf)
+        scores = np.where(np.tri(*scores.shape[-2:], k=diagonal) == 1, scores, -np.inf)
     if scores.shape[-1]:
         scores = scores - scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores)

@@ -286,4 +286,7 @@ def _attr(name: str, text: Any) -> AttrSpec:
     kind, _, default = str(text).partition(" = ")
     if not default:
         return AttrSpec(name, kind)
-    return AttrSpec(name, kind, default == "true" if kind == "bool" else float(default))
+    return AttrSpec(name, kind, _DEFAULTS[kind](default))
+
+
+_DEFAULTS: Mapping[str, Any] = {"bool": lambda text: text == "true", "int": int, "float": float}

@@ -1,0 +1,1 @@
+"""What people write for one thing: activations, softmax, causal masks, recognised in a graph."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from ge2rt.ptx.parse import parse_module
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "ptx-coverage.md"
+TESTS = ROOT / "tests"
 REFUSED = {
     "tex": "textures", "tld4": "textures", "txq": "textures", "istypep": "textures",
     "suld": "surfaces", "sust": "surfaces", "sured": "surfaces", "suq": "surfaces",
@@ -96,33 +98,75 @@ def form_of(example: str) -> str:
     return re.split(r"[ ;]", example, maxsplit=1)[0]
 
 
+def shown_by(example: str) -> set[str]:
+    """The tests of a form's value."""
+    if str(TESTS) not in sys.path:
+        sys.path.insert(0, str(TESTS))
+    from cpu.form_lists import is_generated, stated
+
+    return {*(["generator"] if is_generated(example) else []), *stated(example)}
+
+
+@dataclass
+class Row:
+    """A form in the table."""
+
+    archs: set[int] = field(default_factory=set)
+    status: str = "runs"
+    tests: list[set[str]] = field(default_factory=list)  # of each example
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a test shows what each example computes."""
+        return all(self.tests)
+
+
+_INTRO = """# PTX that the CPU device runs
+
+Made by `scripts/harvest_ptx.py`: every form that NVRTC was seen to emit for the device
+functions of CUDA's headers and for programs with cooperative groups, CUB, pipelines and
+tensor cores. `tests/cpu/test_complete_harvest.py` fails on one that does not lower,
+`tests/cpu/test_form_values.py` on one whose value no test shows.
+
+{forms} forms of {families} opcodes; {run} run, the others are refused when the module is loaded.
+{valued} have a test of their value: the generator of `tests/cpu/test_form_values.py` (edge values
+and random ones in all lanes against the interpreter of `tests/oracle`, approximate forms against
+the manual's bounds), or the test of `tests/cpu/test_form_statements.py` that the last table names.
+"""
+
+
 def write_table(forms: Mapping[str, Known]) -> None:
     """``docs/ptx-coverage.md``; gaps are printed, too."""
-    rows: dict[str, tuple[set[int], str]] = {}
+    rows: dict[str, Row] = {}
     for known in forms.values():
         form = form_of(known.example)
-        archs, status = rows.get(form, (set(), "runs"))
+        row = rows.setdefault(form, Row())
         refused = refusal(form)
         fault = "" if refused else fault_of(known.example, max(known.archs))
         if fault:
             print(f"gap: {known.example}  {fault}", file=sys.stderr)
-        status = f"refused: {refused}" if refused else f"gap: {fault}" if fault else status
-        rows[form] = (archs | known.archs, status)
+        if refused or fault:
+            row.status = f"refused: {refused}" if refused else f"gap: {fault}"
+        row.archs |= known.archs
+        row.tests.append(shown_by(known.example))
+    TABLE.write_text("\n".join(_lines(rows)) + "\n")
+
+
+def _lines(rows: Mapping[str, Row]) -> Iterator[str]:
     families: dict[str, list[str]] = {}
-    for form in rows:
+    for form in sorted(rows):
         families.setdefault(form.split(".")[0], []).append(form)
-    lines = [
-        "# PTX that the CPU device runs", "",
-        "Made by `scripts/harvest_ptx.py`: every form that NVRTC was seen to emit for the device",
-        "functions of CUDA's headers and for programs with cooperative groups, CUB, pipelines and",
-        "tensor cores. `tests/cpu/test_complete_harvest.py` fails on one that does not lower.", "",
-        f"{len(rows)} forms of {len(families)} opcodes; "
-        f"{sum(s == 'runs' for _, s in rows.values())} run, the others are refused when the module "
-        "is loaded.", "",
-        "| form | compute capability | status |", "|---|---|---|",
-    ]  # fmt: skip
+    yield _INTRO.format(forms=len(rows), families=len(families),
+                        run=sum(r.status == "runs" for r in rows.values()),
+                        valued=sum(r.has_value for r in rows.values()))  # fmt: skip
+    yield from ("| opcode | forms | with a test of their value |", "|---|---|---|")
     for family in sorted(families):
-        for form in sorted(families[family]):
-            archs, status = rows[form]
-            lines.append(f"| `{form}` | {' '.join(map(str, sorted(archs)))} | {status} |")
-    TABLE.write_text("\n".join(lines) + "\n")
+        members = [rows[form] for form in families[family]]
+        yield f"| `{family}` | {len(members)} | {sum(r.has_value for r in members)} |"
+    yield from ("", "| form | compute capability | status | value |", "|---|---|---|---|")
+    for family in sorted(families):
+        for form in families[family]:
+            row = rows[form]
+            archs = " ".join(map(str, sorted(row.archs)))
+            tests = ", ".join(t.rpartition("::")[2] for t in sorted(set().union(*row.tests)))
+            yield f"| `{form}` | {archs} | {row.status} | {tests or 'none'} |"

@@ -227,9 +227,10 @@ def test_wmma_over_its_own_layout(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", [
-    "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
+    "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f16",
     "mma.sync.aligned.m16n8k16.col.row.f32.f16.f16.f32",
-    "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.xor.popc",
+    "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.or.popc",
+    "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32",
     "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
 ])  # fmt: skip
 def test_other_forms_are_refused(form: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from oracle.syntax import Instr, Operand, Vec
 Array = NDArray[Any]
 WIDTH = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "s8": 1, "u8": 1, "s32": 4, "f64": 8,
          "e4m3": 1, "e5m2": 1}  # fmt: skip
+SMALL = {"s4": 4, "u4": 4, "b1": 1}  # bits of elements below a byte
 
 
 def _shape(ins: Instr) -> tuple[int, int, int]:
@@ -29,7 +31,7 @@ def _shape(ins: Instr) -> tuple[int, int, int]:
 
 
 def _kinds(ins: Instr) -> list[str]:
-    return [part for part in ins.op if part in WIDTH]
+    return [part for part in ins.op if part in WIDTH or part in SMALL]
 
 
 def _check(ins: Instr, lanes: Array) -> None:
@@ -41,6 +43,8 @@ def _check(ins: Instr, lanes: Array) -> None:
 def _slots(m: Machine, operand: Operand, kind: str, lanes: Array) -> Array:
     """Fragment elements as [warp, lane, register, element]."""
     items = operand.items if isinstance(operand, Vec) else (operand,)
+    if kind in SMALL:
+        return _small_slots(m, items, kind, lanes)
     width = WIDTH[kind]
     register = f"b{8 * max(width, 4)}"
     raw = np.stack([m.get(item, register, lanes) for item in items], axis=1)
@@ -49,6 +53,17 @@ def _slots(m: Machine, operand: Operand, kind: str, lanes: Array) -> Array:
     stored = floats.STORED.get(kind) or DTYPES[kind]
     flat = np.ascontiguousarray(raw).view(stored)
     return flat.reshape(-1, 32, len(items), max(width, 4) // width)
+
+
+def _small_slots(m: Machine, items: Sequence[Operand], kind: str, lanes: Array) -> Array:
+    """As :func:`_slots` for elements below a byte, the lowest bits first."""
+    bits = SMALL[kind]
+    words = np.stack([m.get(item, "b32", lanes) for item in items], axis=1)
+    shifts = np.arange(0, 32, bits, dtype=np.uint32)
+    parts = (words[..., None] >> shifts & np.uint32(2**bits - 1)).astype(np.int64)
+    if kind == "s4":
+        parts -= (parts & 8) << 1
+    return parts.reshape(-1, 32, len(items), 32 // bits)
 
 
 def _unslot(m: Machine, operand: Operand, kind: str, lanes: Array, slots: Array) -> None:
@@ -80,7 +95,14 @@ def _result_places(shape: tuple[int, ...]) -> tuple[Array, Array]:
     return row.reshape(shape), column.reshape(shape)
 
 
-def _multiply(a: Array, b: Array, c: Array, kind: str, saturate: bool) -> Array:
+def _multiply(
+    a: Array, b: Array, c: Array, kind: str, saturate: bool, ops: Sequence[str] = ()
+) -> Array:
+    if "popc" in ops:
+        pairs = a[..., :, :, None] & b[..., None, :, :]
+        if "xor" in ops:
+            pairs = a[..., :, :, None] ^ b[..., None, :, :]
+        return (pairs.sum(axis=-2) + c).astype(np.int32)
     if kind == "s32":
         total = a.astype(np.int64) @ b.astype(np.int64) + c.astype(np.int64)
         if saturate:
@@ -91,12 +113,15 @@ def _multiply(a: Array, b: Array, c: Array, kind: str, saturate: bool) -> Array:
 
 
 def mma(m: Machine, ins: Instr, lanes: Array, members: Array) -> None:
-    """``mma.sync`` of all shapes whose fragments follow the m16n8 pattern."""
+    """``mma.sync`` of all shapes whose fragments follow the m16n8 pattern, and m8n8k4 of halves."""
     _check(ins, lanes)
     rows, columns, depth = _shape(ins)
     kinds = _kinds(ins)
-    if len(kinds) != 4 or (rows == 8 and kinds[1] == "f16") or columns != 8:
+    if len(kinds) != 4 or columns != 8:
         raise reject(ins)
+    if rows == 8 and kinds[1] == "f16":
+        _mma_of_quads(m, ins, lanes, kinds)
+        return
     left, right, add = (_slots(m, o, k, lanes) for o, k in zip(ins.operands[1:4], kinds[1:],
                                                                 strict=True))  # fmt: skip
     count = left.shape[0]
@@ -109,11 +134,42 @@ def mma(m: Machine, ins: Instr, lanes: Array, members: Array) -> None:
     b[:, at, column] = right
     row, column = _result_places(add.shape[1:])
     c[:, row, column] = add
-    out = _multiply(a, b, c, kinds[0], "satfinite" in ins.op)
+    out = _multiply(a, b, c, kinds[0], "satfinite" in ins.op, ins.op)
     registers = ins.operands[0].items if isinstance(ins.operands[0], Vec) else ()
     shape = (32, len(registers), max(1, 4 // WIDTH[kinds[0]]))
     row, column = _result_places(shape)
     _unslot(m, ins.operands[0], kinds[0], lanes, out[:, row, column])
+
+
+def _mma_of_quads(m: Machine, ins: Instr, lanes: Array, kinds: list[str]) -> None:
+    """Four products of 8 x 4 by 4 x 8: lanes 4q .. 4q + 3 and those 16 further on hold one."""
+    left, right, add = (_slots(m, o, k, lanes) for o, k in zip(ins.operands[1:4], kinds[1:],
+                                                                strict=True))  # fmt: skip
+    layouts = [part for part in ins.op if part in ("row", "col")]
+    lane, i = np.arange(32)[:, None], np.arange(4)[None, :]
+    quad = lane // 4 % 4 + 0 * i
+    low, upper = lane % 4 + 0 * i, 4 * (lane // 16) + 0 * i
+    a = np.zeros((left.shape[0], 4, 8, 4), left.dtype)
+    b = np.zeros((left.shape[0], 4, 4, 8), right.dtype)
+    row, column = (low + upper, i + 0 * lane) if layouts[0] == "row" else (i + upper, low)
+    a[:, quad, row, column] = left.reshape(-1, 32, 4)
+    row, column = (low, i + upper) if layouts[1] == "row" else (i + 0 * lane, low + upper)
+    b[:, quad, row, column] = right.reshape(-1, 32, 4)
+    c = np.zeros((left.shape[0], 4, 8, 8), add.dtype)
+    c[(slice(None), *_quad_places(kinds[3]))] = add.reshape(-1, 32, 8)
+    out = _multiply(a, b, c, kinds[0], False)
+    _unslot(m, ins.operands[0], kinds[0], lanes, out[(slice(None), *_quad_places(kinds[0]))])
+
+
+def _quad_places(kind: str) -> tuple[Array, Array, Array]:
+    """Product, row and column of each lane's eight sums."""
+    lane, i = np.arange(32)[:, None], np.arange(8)[None, :]
+    upper = 4 * (lane // 16)
+    if kind == "f16":
+        row, column = lane % 4 + upper + 0 * i, i + 0 * lane
+    else:
+        row, column = (lane & 1) + (i & 2) + upper, (i & 4) + (lane & 2) + (i & 1)
+    return lane // 4 % 4 + 0 * i, row, column
 
 
 def _matrix_lanes(lanes: Array, count: int) -> Array:

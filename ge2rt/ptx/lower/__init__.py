@@ -16,8 +16,8 @@ from ge2rt.ptx.lower.functions import callees, staying
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
 from ge2rt.ptx.lower.kinds import Kinds
-from ge2rt.ptx.lower.places import global_image, places
 from ge2rt.ptx.lower.leaving import with_leaving
+from ge2rt.ptx.lower.places import global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
 from ge2rt.ptx.lower.strands import needs_crew
 from ge2rt.ptx.lower.values import Code

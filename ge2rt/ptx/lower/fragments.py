@@ -38,7 +38,6 @@ class _Fragment:
         self.rows = instr.has("row")
         shape = shape_of(instr)
         self.places = places(matrix, shape, self.type)
-        self.size = max(self.type.bits // 8, 1)
         base = where(scope, address, space_of(instr))
         pointer = base.pointer
         if pointer.lanes:
@@ -61,15 +60,17 @@ class _Fragment:
         minors = [c if self.rows else r for r, c in spots]
         if isinstance(self.stride, int):
             offsets = [
-                self.size * (a * self.stride + b) for a, b in zip(majors, minors, strict=True)
+                self.type.bits * (a * self.stride + b) // 8
+                for a, b in zip(majors, minors, strict=True)
             ]
             e = self.scope.e
             first = e.raw(f"getelementptr i8, {self.base}, i64 {offsets[0]}", "ptr")
             return moved(Where(first, None), [o - offsets[0] for o in offsets])
         e = self.scope.e
-        step = e.splat(e.binary("mul", self.stride, Value("i64", str(self.size))))
+        row = e.binary("mul", self.stride, Value("i64", str(self.type.bits)))
+        step = e.splat(e.binary("lshr", row, Value("i64", "3")))  # rows begin at whole bytes
         far = e.binary("mul", step, e.per_lane("i64", majors))
-        near = e.per_lane("i64", [self.size * b for b in minors])
+        near = e.per_lane("i64", [self.type.bits * b // 8 for b in minors])
         offsets_now = e.binary("add", far, near)
         return Where(e.raw(f"getelementptr i8, {self.base}, {offsets_now}", "ptr", 32), None)
 
@@ -85,7 +86,7 @@ class _Fragment:
         """(addresses, LLVM type, first bit) of the accesses that make up a register."""
         lanes = self.places[register]
         count = len(lanes[0])
-        bits = self.size * 8
+        bits = self.type.bits
         if self.together(register):
             return [(self.element([lane[0] for lane in lanes]), f"i{bits * count}", 0)]
         return [

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from ge2rt.ptx.ast import Instr
 from ge2rt.ptx.emit import BITS, Emitter, Value
-from ge2rt.ptx.rules import fp8
+from ge2rt.ptx.rules import fp8, quads
 from ge2rt.ptx.rules.api import WarpRule
 from ge2rt.ptx.rules.operands import PtxType, cast, integer, number, types_of, unsupported
-from ge2rt.ptx.rules.views import close_half, open_half
+from ge2rt.ptx.rules.views import open_half
 from ge2rt.ptx.rules.warp import WARP, whole_warp
 
 _SHAPE = re.compile(r"m(\d+)n8k(\d+)")
@@ -32,6 +32,8 @@ SHAPES: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {
     **{("f32", fp): ((16, 16), (16, 32)) for fp in ("e4m3", "e5m2")},
     ("f64", "f64"): ((8, 4), (16, 4), (16, 8), (16, 16)),
     **{("s32", byte): ((8, 16), (16, 16), (16, 32)) for byte in ("s8", "u8")},
+    **{("s32", nibble): ((8, 32), (16, 32), (16, 64)) for nibble in ("s4", "u4")},
+    ("s32", "b1"): ((8, 128), (16, 128), (16, 256)),
 }
 
 
@@ -64,6 +66,8 @@ def read_tile(i: Instr) -> Tile:
     kinds = types_of(i)
     shape = next((m for mod in i.mods if (m := _SHAPE.fullmatch(mod))), None)
     known = {"sync", "aligned", "row", "col", "satfinite", "kind::f8f6f4"}
+    if "b1" in i.mods and i.has("popc") and (i.has("xor") or i.has("and")):
+        known |= {"popc", "xor", "and"}
     odd = [m for m in i.mods if m not in known and not _SHAPE.fullmatch(m)]
     layouts = [m for m in i.mods if m in ("row", "col")]
     if shape is None or len(kinds) != 4 or len(odd) != 4 or layouts != ["row", "col"]:
@@ -79,6 +83,8 @@ def accumulate(
     e: Emitter, i: Instr, tile: Tile, a: Sequence[Value], b: Sequence[Value], c: Sequence[Value]
 ) -> list[Value]:
     """Registers of A, B and C to those of D, eight columns wide."""
+    if tile.a.name == "b1":
+        return _count_bits(e, i, tile, (a, b), c)
     left, right = ([_elements(e, v, t) for v in vs] for vs, t in ((a, tile.a), (b, tile.b)))
     if tile.c.name == "s32":
         zero = e.splat(number("float", 0.0), WARP)
@@ -93,6 +99,8 @@ def accumulate(
 
 def multiply_accumulate(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:
     """``mma.sync``: float products summed in k order by fma; whole numbers exactly."""
+    if quads.is_quads(i):
+        return quads.multiply_accumulate(e, i, src, mask)
     tile = read_tile(i)
     count_a, count_b, count_c = tile.registers
     if len(src) != count_a + count_b + count_c:
@@ -122,9 +130,10 @@ def _elements(e: Emitter, register: Value, t: PtxType) -> list[Value]:
 
 def _element(e: Emitter, word: Value, t: PtxType, k: int) -> Value:
     if t.kind != "f":
-        up = e.binary("shl", word, integer("i32", 24 - 8 * k))
-        byte = e.binary("ashr" if t.signed else "lshr", up, integer("i32", 24))
-        return e.convert("sitofp", byte, "float")
+        rest = 32 - t.bits
+        up = e.binary("shl", word, integer("i32", rest - t.bits * k))
+        whole = e.binary("ashr" if t.signed else "lshr", up, integer("i32", rest))
+        return e.convert("sitofp", whole, "float")
     low = e.binary("lshr", word, integer("i32", t.bits * k)) if k else word
     bits = e.convert("trunc", low, f"i{t.bits}")
     return open_half(e, bits, False) if t.bits == 16 else fp8.open_bytes(e, bits, t.name)
@@ -155,14 +164,30 @@ def _product(
                 for col in (0, 1):
                     at = (2 * block + col, start)
                     sums[at] = e.call("llvm.fma", (rows, right[col], sums[at]))
-    return [_joined(e, [sums[j, start] for start in chunks]) for j in range(len(c))]
+    return [quads.joined(e, [sums[j, start] for start in chunks]) for j in range(len(c))]
 
 
-def _joined(e: Emitter, pieces: list[Value]) -> Value:
-    while len(pieces) > 1:
-        pairs = zip(pieces[::2], pieces[1::2], strict=True)
-        pieces = [e.shuffle(x, y, range(2 * x.lanes)) for x, y in pairs]
-    return pieces[0]
+def _count_bits(
+    e: Emitter, i: Instr, tile: Tile, matrices: tuple[Sequence[Value], Sequence[Value]],
+    c: Sequence[Value],
+) -> list[Value]:  # fmt: skip
+    """Bits of ``xor`` or ``and`` counted: a register is 32 of k."""
+    left, right = ([cast(e, v, "i32") for v in side] for side in matrices)
+    lanes = range(WARP)
+    sums = [cast(e, v, "i32") for v in c]
+    for step in range(tile.k // 32):
+        deep, t = divmod(step, 4)
+        picked = [
+            e.shuffle(right[deep], None, [4 * (2 * (n % 4) + col) + t for n in lanes])
+            for col in (0, 1)
+        ]
+        for at in range(len(sums)):
+            block, col = divmod(at, 2)
+            word = left[deep * tile.blocks + block]
+            rows = e.shuffle(word, None, [n - n % 4 + t for n in lanes])
+            both = e.binary("and" if i.has("and") else "xor", rows, picked[col])
+            sums[at] = e.binary("add", sums[at], e.call("llvm.ctpop", [both]))
+    return sums
 
 
 def _add_whole(e: Emitter, i: Instr, total: Value, c: Value) -> Value:
@@ -176,14 +201,7 @@ def _add_whole(e: Emitter, i: Instr, total: Value, c: Value) -> Value:
 
 
 def _close(e: Emitter, tile: Tile, sums: list[Value]) -> list[Value]:
-    if tile.d.name != "f16":
-        return sums
-    halves = [e.convert("zext", close_half(e, s, False), "i32") for s in sums]
-    sixteen = integer("i32", 16)
-    return [
-        e.binary("or", low, e.binary("shl", high, sixteen))
-        for low, high in zip(halves[::2], halves[1::2], strict=True)
-    ]
+    return quads.packed(e, sums) if tile.d.name == "f16" else sums
 
 
 def transpose(e: Emitter, i: Instr, src: Sequence[Value], mask: Value) -> list[Value]:

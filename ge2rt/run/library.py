@@ -17,6 +17,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError, UnsupportedError
 from ge2rt.base.shapes import byte_span
 from ge2rt.device.api import Device
+from ge2rt.fuse.products import THRESHOLDS, Verdict, choose_product
 from ge2rt.fuse.program import Choices
 from ge2rt.spec.model import BufferDesc
 
@@ -28,35 +29,30 @@ Call: TypeAlias = Callable[[Sequence[int], int], None]
 class LibraryKernel:
     """One library routine on one kind of device.
 
-    ``score`` is compared with the scores of the kernels of ``op``; it holds from ``least`` products
-    m*n*k on. ``prepare(descs, device)`` makes the call of one step.
+    ``score`` is its capability beside the kernels of ``op``, for products of the sizes of
+    :mod:`ge2rt.fuse.products`. ``prepare(descs, device)`` makes the call of one step.
     """
 
     name: str
     kind: str
     op: str
-    title: str
     score: int
-    least: int
-    dtypes: tuple[str, ...]
-    reason: str
     prepare: Callable[[Sequence[BufferDesc | None], Device], Call]
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """Library or own kernel for one product, and why. It prints."""
-
-    kernel: LibraryKernel | None
-    reason: str
+    @property
+    def title(self) -> str:
+        """What people call the library."""
+        return THRESHOLDS[self.kind].title
 
     @property
-    def is_library(self) -> bool:
-        """Whether the library is taken."""
-        return self.kernel is not None
+    def dtypes(self) -> tuple[str, ...]:
+        """What it computes with."""
+        return THRESHOLDS[self.kind].dtypes
 
-    def __str__(self) -> str:
-        return f"{self.kernel.title if self.kernel else 'own kernel'}: {self.reason}"
+    @property
+    def reason(self) -> str:
+        """Why it is better than our own kernel where it is."""
+        return THRESHOLDS[self.kind].reason
 
 
 def find_library(name: str, kind: str) -> LibraryKernel:
@@ -72,7 +68,7 @@ def find_library(name: str, kind: str) -> LibraryKernel:
 
 
 def query(op: str, kind: str) -> dict[str, int]:
-    """Name -> score of the library kernels for an op type on a kind of device."""
+    """Name -> capability score of the library kernels for an op type on a kind of device."""
     return {k.name: k.score for k in LIBRARY.values() if k.op == op and k.kind == kind}
 
 
@@ -82,20 +78,17 @@ def choices(device: Device) -> Choices:
     found = LIBRARY.get(("matmul", kind))
     if found is None:
         return Choices(kind=kind, library=())
-    return Choices(kind=kind, library=(found.name,), library_mnk=found.least)
+    return Choices(kind=kind, library=(found.name,), library_mnk=THRESHOLDS[kind].full)
 
 
-def choose(m: int, n: int, k: int, *, dtype: str = "f32", kind: str = "cpu") -> Verdict:
-    """Whether a library computes a product [m, k] @ [k, n] better than our own kernel, and why."""
-    found = LIBRARY.get(("matmul", kind))
-    if found is None:
-        return Verdict(None, f"there is no library on {kind}")
-    if dtype not in found.dtypes:
-        return Verdict(None, f"{found.title} has no {dtype}, only {', '.join(found.dtypes)}")
-    size = f"m*n*k = {m}*{n}*{k} = {m * n * k}"
-    if m * n * k < found.least:
-        return Verdict(None, f"{size}, below {found.least}: {found.title} would cost more to call")
-    return Verdict(found, f"{size}, at least {found.least}: {found.reason}")
+def choose(
+    m: int, n: int, k: int, *, batch: int = 1, dtype: str = "f32", kind: str = "cpu"
+) -> Verdict:
+    """Whether a library computes ``batch`` products [m, k] @ [k, n] better than our own kernel.
+
+    The answer prints its reason; the sizes are those of :mod:`ge2rt.fuse.products`.
+    """
+    return choose_product(m, n, k, batch=batch, dtype=dtype, kind=kind)
 
 
 # -- the BLAS that NumPy carries -----------------------------------------------------------------
@@ -179,13 +172,7 @@ def _three(
 
 
 _ROWS = (
-    LibraryKernel(
-        "matmul", "cpu", "MATMUL", "NumPy's BLAS", 90, 64 * 64 * 64, ("f32", "f64"),
-        "its blocked kernel is written for this CPU", _three(_HostMatmul),
-    ),
-    LibraryKernel(
-        "matmul", "cuda", "MATMUL", "cuBLAS", 90, 128 * 128 * 128,
-        ("f32", "f64", "f16", "bf16"), "it is tuned for each GPU", _three(_CudaMatmul),
-    ),
-)  # fmt: skip
+    LibraryKernel("matmul", "cpu", "GEMM_BIAS_ACT", 90, _three(_HostMatmul)),
+    LibraryKernel("matmul", "cuda", "GEMM_BIAS_ACT", 90, _three(_CudaMatmul)),
+)
 LIBRARY = {(row.name, row.kind): row for row in _ROWS}

@@ -1,9 +1,9 @@
 """LLVM IR of whole programs: many launches in one native call, and calls on NumPy arrays.
 
-``ge2rt_row`` is a built-in function that runs steps over a list of base addresses. ``ge2rt_call`` is a built-in function on
-arrays: it compares each with what the program was compiled for (by the fields of NumPy's array
-objects), makes the outputs, runs the steps and returns the outputs; whatever it does not recognise
-goes to the Python function behind it. Joined to the launch stub (:mod:`ge2rt.run.stub_ir`), whose
+``ge2rt_row`` is a built-in function that runs steps over a list of base addresses. ``ge2rt_call``
+is one of arrays: it compares each with what the program was compiled for (by the fields of NumPy's
+array objects), makes the outputs, runs the steps and returns the outputs; what it does not
+recognise goes to the Python function behind it. Joined to the launch stub (:mod:`ge2rt.run.stub_ir`), whose
 declarations it uses.
 
 Step, 48 bytes::

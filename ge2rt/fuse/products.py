@@ -1,0 +1,64 @@
+"""Own kernel or library for a product of matrices: the measured sizes, as one table.
+
+Measured on two cores with AVX-512, f32, against OpenBLAS (medians of microseconds, own / library):
+64^3 8 / 12, 128^3 34 / 51, 160^3 98 / 88, 256^3 330 / 276, 512^3 3,540 / 2,060, and for factors
+that do not fill a tile of 64 x 64: 1x64x64 8 / 8, 1x256x256 65 / 11, 8x128x128 20 / 10,
+16x768x768 777 / 200, 4096x4x64 370 / 44 (m x n x k). A call of the library costs some 6 us
+of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_TILE = 64
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """From how many products m*n*k on a library is better, and why."""
+
+    title: str
+    dtypes: tuple[str, ...]
+    full: int  # both m and n fill a tile of our kernel
+    thin: int  # one of them does not
+    reason: str
+
+
+# kind of device -> the library's row
+THRESHOLDS: Mapping[str, Threshold] = {
+    "cpu": Threshold("NumPy's BLAS", ("f32", "f64"), 160**3, 40 * 1024,
+                     "its blocked kernel is written for this CPU"),
+    "cuda": Threshold("cuBLAS", ("f32", "f64", "f16", "bf16"), 128**3, 128**3,
+                      "it is tuned for each GPU"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the library is taken, and why. It prints."""
+
+    library: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{'library' if self.library else 'own kernel'}: {self.reason}"
+
+
+def choose_product(
+    m: int, n: int, k: int, *, batch: int = 1, dtype: str = "f32", kind: str = "cpu"
+) -> Verdict:
+    """Library or own kernel for ``batch`` products [m, k] @ [k, n] on a kind of device."""
+    row = THRESHOLDS.get(kind)
+    if row is None:
+        return Verdict(False, f"there is no library on {kind}")
+    if dtype not in row.dtypes:
+        return Verdict(False, f"{row.title} has no {dtype}, only {', '.join(row.dtypes)}")
+    thin = min(m, n) < _TILE
+    least = row.thin if thin else row.full
+    shape = f"{'thin ' if thin else ''}{f'{batch} x ' if batch > 1 else ''}{m} x {n} x {k}"
+    size = batch * m * n * k
+    if size < least:
+        return Verdict(False, f"{shape} = {size} < {least}: a call of {row.title} would cost more")
+    return Verdict(True, f"{shape} = {size} >= {least}: {row.title}, {row.reason}")

@@ -177,7 +177,9 @@ def _attention(
     for one in mask:
         scores = np.where(one, scores, -np.inf) if one.dtype == bool else scores + one
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], k=diagonal) == 1, scores, -np.inf)
+        scores = np.where(
+            np.tri(scores.shape[-2], scores.shape[-1], diagonal) == 1, scores, -np.inf
+        )
     if scores.shape[-1]:
         scores = scores - scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores)

@@ -64,11 +64,9 @@ class _Plan:
         """Whether ``node`` can take these views in."""
         if any(view.op == "reshape" for view in chain[1:]):
             return False
-        if chain[0].op == "reshape":
-            rows = self.rows.get(node)
-            return rows is not None and all(suffix(chain[0].shape, row) is not None for row in rows)
         if OPS[node.op].pointwise or node.op in _MOVING:
-            return True
+            rows = self.rows.get(node) if chain[0].op == "reshape" else frozenset()
+            return rows is not None and all(suffix(chain[0].shape, row) is not None for row in rows)
         slices = len(chain) == 1 and chain[0].op == "slice" and node.type.rank > 0
         return slices and node.op in _REDUCTIONS | _PRODUCTS
 

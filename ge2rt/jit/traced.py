@@ -290,7 +290,7 @@ class Traced:
         return self.store(self**exponent, "power")
 
     def __round__(self, digits: int = 0) -> Any:
-        return call_function(np.round, (self, digits), {})
+        self.ask("round()")
 
     def __getitem__(self, index: Any) -> Any:
         from ge2rt.jit.rules.indexing import get_item  # late: it needs this class
@@ -315,7 +315,7 @@ class Traced:
     squeeze, swapaxes = _method(np.squeeze), _method(np.swapaxes)
     ravel, flatten = _method(np.ravel), _method(np.ravel)
     diagonal, nonzero = _method(np.diagonal), _method(np.nonzero)
-    copy, conj, conjugate = _method(np.copy), _method(np.conjugate), _method(np.conjugate)
+    copy, conj, conjugate = _method(np.copy), _method(np.copy), _method(np.copy)
 
     def transpose(self, *axes: Any) -> Any:
         """As ``ndarray.transpose``: axes as a tuple, one by one, or none to reverse them."""

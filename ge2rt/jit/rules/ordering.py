@@ -10,6 +10,7 @@ from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.jit.promote import lift
 from ge2rt.jit.rules.indexing import along, take_along_axis
+from ge2rt.jit.rules.joining import stack
 from ge2rt.jit.rules.pointwise import choose
 from ge2rt.jit.rules.shapes import axis_of, flip, integer, ravel, reshaped
 from ge2rt.jit.scope import emit, where
@@ -78,7 +79,8 @@ def quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any
     """``numpy.quantile`` (linear) of known ``q``, along one axis or all."""
     wanted = np.asarray(q, np.float64)
     if wanted.ndim:
-        return np.stack([quantile(a, float(each), axis, keepdims=keepdims) for each in wanted])
+        wide = lift(a).astype(np.float64)  # as NumPy does with an array of fractions
+        return stack([quantile(wide, float(each), axis, keepdims=keepdims) for each in wanted])
     value = ravel(a) if axis is None else lift(a)
     if not dtype_of(value.dtype).is_float:
         value = value.astype(np.float64)

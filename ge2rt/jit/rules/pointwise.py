@@ -185,6 +185,11 @@ def _power(nodes: list[Node], result: str) -> Node:
     return emit("pow", base, exponent)
 
 
+def _logical(op: str) -> Pointwise:
+    """Operands are taken for true where they are not 0."""
+    return Pointwise(lambda nodes, result: emit(op, *(cast(node, np.bool_) for node in nodes)))
+
+
 _SIGNED_ORDER = {
     # (op of a signed a with an unsigned b): what holds where a is negative
     "eq": False, "ne": True, "lt": True, "le": True, "gt": False, "ge": False,
@@ -221,8 +226,7 @@ _DIRECT = {
     "maximum": "maximum", "minimum": "minimum", "copysign": "copysign",
     "logaddexp": "logaddexp", "bitwise_and": "bitand", "bitwise_or": "bitor",
     "bitwise_xor": "bitxor", "invert": "invert", "left_shift": "shl", "right_shift": "shr",
-    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
-    "logical_not": "logical_not", "erf": "erf", "expit": "sigmoid", "float_power": "pow",
+    "erf": "erf", "expit": "sigmoid", "float_power": "pow",
 }  # fmt: skip
 
 UFUNCS.update({name: direct(op) for name, op in _DIRECT.items()})
@@ -239,6 +243,8 @@ UFUNCS.update({
     "logaddexp2": Pointwise(_logaddexp2), "heaviside": Pointwise(_heaviside),
     "deg2rad": _scaled(math.pi / 180), "radians": _scaled(math.pi / 180),
     "rad2deg": _scaled(180 / math.pi), "degrees": _scaled(180 / math.pi),
+    "logical_and": _logical("logical_and"), "logical_or": _logical("logical_or"),
+    "logical_xor": _logical("logical_xor"), "logical_not": _logical("logical_not"),
     "equal": _comparison("eq"), "not_equal": _comparison("ne"), "less": _comparison("lt"),
     "less_equal": _comparison("le"), "greater": _comparison("gt"),
     "greater_equal": _comparison("ge"),
@@ -361,7 +367,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     return float(info.min), float(info.max)
 
 
-@rule(np.round, getattr(np, "round_", None))
+@rule(np.round, np.around)
 def round_(a: Any, decimals: int = 0) -> Traced:
     """``numpy.round`` to a number of decimals: scaled, rounded to even, scaled back."""
     value = lift(a)

@@ -41,11 +41,12 @@ class DeviceProps:
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """Grid, block and dynamic shared memory of one launch."""
+    """Grid, block and dynamic shared memory of one launch; ``cooperative``: all blocks at once."""
 
     grid: Dim3
     block: Dim3
     shared: int = 0
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

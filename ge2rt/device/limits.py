@@ -29,6 +29,22 @@ ARCHS: dict[int, tuple[bool, int]] = {
     121: (True, 99 * _KB),
 }
 
+# cc -> threads, blocks and bytes of shared memory a multiprocessor
+RESIDENT: dict[int, tuple[int, int, int]] = {
+    75: (1024, 16, 64 * _KB),
+    80: (2048, 32, 164 * _KB),
+    86: (1536, 16, 100 * _KB),
+    87: (1536, 16, 164 * _KB),
+    89: (1536, 24, 100 * _KB),
+    90: (2048, 32, 228 * _KB),
+    100: (2048, 32, 228 * _KB),
+    103: (2048, 32, 228 * _KB),
+    110: (1536, 24, 228 * _KB),
+    120: (1536, 24, 100 * _KB),
+    121: (1536, 24, 100 * _KB),
+}
+_RESERVED = _KB  # shared memory that each block takes for the system from compute capability 8 on
+
 
 def arch_number(arch: str) -> int:
     """80 for ``sm_80``, ``compute_80`` or ``sm_80a``; InvalidArgumentError for anything else."""
@@ -108,4 +124,33 @@ def check_shape(props: DeviceProps, needs: KernelNeeds, shape: LaunchShape) -> N
             needs, "too much shared memory a block",
             f"at most {props.shared_optin} bytes, {needs.shared} of them static",
             needs.shared + shape.shared,
+        )  # fmt: skip
+    if shape.cooperative:
+        _check_resident(props, needs, shape)
+
+
+def resident_blocks(props: DeviceProps, needs: KernelNeeds, shape: LaunchShape) -> int:
+    """Blocks that fit a multiprocessor at once by threads, shared memory and number of blocks.
+
+    Registers are not counted: how many a kernel takes is known behind ptxas only.
+    """
+    threads, blocks, shared = RESIDENT[arch_number(props.arch)]
+    warps = -(-(shape.block[0] * shape.block[1] * shape.block[2]) // 32)
+    taken = needs.shared + shape.shared + (_RESERVED if props.cc >= 8 else 0)
+    return min(blocks, threads // 32 // warps, shared // taken if taken else blocks)
+
+
+def _check_resident(props: DeviceProps, needs: KernelNeeds, shape: LaunchShape) -> None:
+    """A cooperative launch needs all its blocks on the device at once."""
+    each = resident_blocks(props, needs, shape)
+    wanted = shape.grid[0] * shape.grid[1] * shape.grid[2]
+    if wanted > each * props.multiprocessors:
+        raise InvalidArgumentError(
+            "too many blocks for a cooperative launch (cudaErrorCooperativeLaunchTooLarge)",
+            kernel=needs.name,
+            expected=f"at most {each * props.multiprocessors} blocks of this size: {each} on each "
+            f"of {props.multiprocessors} multiprocessors",
+            got=str(wanted), detail="cuda",
+            next_step="launch a smaller grid whose threads loop; a cpu device has as many "
+            "multiprocessors as threads (GE2RT_THREADS)",
         )  # fmt: skip

@@ -46,10 +46,11 @@ class _Ready:
     def launcher(self, key: tuple[Any, ...], kernel: str) -> Launcher:
         found = self.launchers.get(key)
         if found is None:
-            grid, block, shared = key
+            grid, block, shared, *cooperative = key
             shape = LaunchShape(
-                _dim3(grid, "grid", kernel), _dim3(block, "block", kernel), int(shared)
-            )
+                _dim3(grid, "grid", kernel), _dim3(block, "block", kernel), int(shared),
+                any(cooperative),
+            )  # fmt: skip
             if len(self.launchers) >= _KEPT_LAUNCHERS:
                 self.launchers.pop(next(iter(self.launchers)))
             found = self.launchers[key] = self.function.launcher(shape)
@@ -223,13 +224,17 @@ class RawFunction:
                 "cooperative launches are not supported on a GPU yet", kernel=self.name,
                 next_step="synchronise the grid by two launches",
             )  # fmt: skip
-        self.launch(loaded, (_hashable(grid), _hashable(block), shared_mem), values, stream)
+        shape = (_hashable(grid), _hashable(block), shared_mem, cooperative)
+        self.launch(loaded, shape, values, stream)
         loaded.device.keep_alive(args, stream_handle(stream, loaded.device))
 
     def launch(
-        self, loaded: Loaded, shape: tuple[Any, Any, int], values: Sequence[Any], stream: Any
+        self, loaded: Loaded, shape: tuple[Any, ...], values: Sequence[Any], stream: Any
     ) -> None:
-        """Launch with arguments that :func:`look` has seen; ``shape`` is grid, block and shared."""
+        """Launch with arguments that :func:`look` has seen.
+
+        ``shape`` is grid, block and shared memory, and whether all blocks must run at once.
+        """
         ready = self.ready(loaded)
         packed = ready.packer.pack(values) if ready.packer else pack_unchecked(values)
         launcher: Any = ready.launcher(shape, self.name)

@@ -237,6 +237,11 @@ def _dtype_name(array: Any, name: str) -> str:
     try:
         found = dtype_of(array.dtype)
     except InvalidTypeError as fault:
+        if array.dtype.kind == "c":
+            raise InvalidTypeError(
+                "complex arrays are not covered by ge2rt.jit", argument=name, got=str(array.dtype),
+                next_step="pass the real and the imaginary part as two arrays",
+            ) from None  # fmt: skip
         raise fault.about(argument=name) from None
     if found.kind == "storage":
         raise InvalidTypeError(

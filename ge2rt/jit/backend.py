@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -32,7 +33,7 @@ class Built:
     reasons: tuple[str, ...] = field(default=())
 
 
-Build = Callable[[Graph, Sequence[Any], str | None, bool, bool], Built]
+Build = Callable[[Graph, Sequence[Any], str, bool, bool], Built]
 
 
 class Evaluator:
@@ -49,10 +50,32 @@ class Evaluator:
 
 
 def build_reference(
-    graph: Graph, strides: Sequence[Any], device: str | None, dynamic: bool, capture: bool
+    graph: Graph, strides: Sequence[Any], device: str, dynamic: bool, capture: bool
 ) -> Built:
     """A build that compiles nothing."""
     return Built(graph, graph, Evaluator(graph))
 
 
-default_build: Build = build_reference
+def build_kernels(
+    graph: Graph, strides: Sequence[Any], device: str, dynamic: bool, capture: bool
+) -> Built:
+    """Passes, fusion, kernels: the way of every call."""
+    from ge2rt.base import events
+    from ge2rt.device.registry import get_device
+    from ge2rt.fuse.lower import lower
+    from ge2rt.fuse.program import Choices
+    from ge2rt.ir.passes import optimise
+    from ge2rt.run.program import Executable
+
+    started, before = time.perf_counter(), events.counts().get("compile", 0)
+    home = get_device(device)
+    optimised = optimise(graph)
+    program = lower(optimised, strides, choose=Choices(kind=home.props.kind))
+    executable = Executable(program, home)
+    compiled = events.counts().get("compile", 0) - before
+    return Built(
+        graph, optimised, executable, program, home, time.perf_counter() - started, compiled
+    )
+
+
+default_build: Build = build_kernels

@@ -47,6 +47,11 @@ def known(dtype: Any) -> np.dtype[Any]:
     try:
         return dtype_of(dtype).numpy
     except InvalidTypeError as fault:
+        if getattr(dtype, "kind", "") == "c" or dtype is complex:
+            raise InvalidTypeError(
+                "complex numbers are not covered by ge2rt.jit", got=str(dtype), where=where(),
+                next_step="keep the real and the imaginary part in two arrays",
+            ) from None  # fmt: skip
         raise fault.about(where=where()) from None
 
 
@@ -110,6 +115,8 @@ def _resolve(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: Any) -> tuple[Any,
     bf16 = DTYPES["bf16"].numpy if any(_is_bf16(kind) for kind in kinds) else None
     # ml_dtypes promotes bf16 with a Python float to f32; weak numbers are weak here for all dtypes
     given = tuple(bf16 if bf16 is not None and kind is float else kind for kind in kinds)
+    if not any(isinstance(kind, np.dtype) for kind in kinds):  # Python's numbers among themselves
+        given = tuple(_WEAK[kind] for kind in kinds if isinstance(kind, type))
     asked = (*given, *(None,) * ufunc.nout)
     if dtype is None:
         found = ufunc.resolve_dtypes(asked)

@@ -94,8 +94,8 @@ def _defers(self: Traced, other: Any) -> bool:
 class Traced:
     """A symbolic array of a trace in progress.
 
-    ``weak`` is int or float for what stands for a Python number, whose dtype gives way to others;
-    ``leaves`` are then the arguments it is made of.
+    ``weak`` is int or float for what stands for a Python number, whose dtype gives way to others.
+    ``leaves`` are the Python numbers of the call that it is made of, if of nothing else.
     """
 
     __array_priority__ = 1000.0
@@ -212,7 +212,7 @@ class Traced:
     # -- what is not known while tracing ---------------------------------------------------------
     def ask(self, asked: str) -> NoReturn:
         """Refuse, or start again with known values where these are Python numbers of the call."""
-        if self.weak and self.leaves:
+        if self.leaves:
             raise Concretise(self.leaves)
         raise control_flow(asked, where(), got=str(self._node.type))
 

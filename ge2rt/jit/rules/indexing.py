@@ -249,7 +249,7 @@ def take(
     """``numpy.take``; ``mode`` may be raise (ValueError when it runs), clip or wrap."""
     value = ravel(a) if axis is None else lift(a)
     place = axis_of(0 if axis is None else axis, value.ndim)
-    index = lift(np.asarray(indices) if isinstance(indices, (list, tuple)) else indices)
+    index = lift(np.zeros(0, np.int64) if _is_nothing(indices) else indices)
     if index.weak:
         index = Traced(cast(index.node, np.int64))
     extent = value.shape[place]
@@ -260,6 +260,10 @@ def take(
     elif mode != "raise":
         raise refuse_type(mode)
     return along(value, place, index)
+
+
+def _is_nothing(indices: Any) -> bool:
+    return isinstance(indices, (list, tuple)) and not indices
 
 
 @rule(np.take_along_axis)

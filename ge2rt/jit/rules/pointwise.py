@@ -58,10 +58,23 @@ class Pointwise:
         nodes = [materialise(v, d, shape) for v, d in zip(values, loop, strict=False)]
         made = self.build(nodes, dtype_of(loop[-1]).name)
         weak = _weak_result(kinds, loop[-1]) if dtype is None else None
-        leaves = frozenset().union(*(v.leaves for v in values if isinstance(v, Traced)))
+        leaves = _leaves(values)
         if isinstance(made, tuple):
             return tuple(Traced(node, weak=weak, leaves=leaves) for node in made)
-        return Traced(made, weak=weak, leaves=leaves if weak else frozenset())
+        return Traced(made, weak=weak, leaves=leaves)
+
+
+def _leaves(values: tuple[Any, ...]) -> frozenset[int]:
+    """The Python numbers of the call that a result is made of, if it is made of nothing else."""
+    found: frozenset[int] = frozenset()
+    for value in values:
+        if isinstance(value, Traced) and not value.leaves:
+            return frozenset()
+        if isinstance(value, Traced):
+            found |= value.leaves
+        elif not isinstance(value, (bool, int, float)):
+            return frozenset()
+    return found
 
 
 def _weak_result(kinds: tuple[Kind, ...], result: np.dtype[Any]) -> type | None:

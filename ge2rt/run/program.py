@@ -6,7 +6,7 @@ There is no evaluation by NumPy here: a step is a kernel of ours or a registered
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ge2rt.run.program_native import (
 )
 from ge2rt.run.program_steps import FLAG_BYTES, KernelRun, LibraryRun, Run, prepare_steps
 
+if TYPE_CHECKING:
+    from ge2rt.run.program_capture import CapturedProgram
+
 _LEAST_NATIVE = 2  # launches that are worth a native call of their own
 
 
@@ -33,7 +36,8 @@ class Executable:
     """A program on a device; safe to run from several threads at the same time.
 
     Attributes: ``program``, ``device``, ``steps`` (each with its plan, or its library kernel, and
-    the reason for it), ``memory`` (where the temporaries lie), ``workspace`` (bytes of one run).
+    the reason for it), ``inputs`` and ``outputs`` (what arrays look like), ``memory`` (where the
+    temporaries lie), ``workspace`` (bytes of one run).
     """
 
     def __init__(self, program: Program, device: Device) -> None:
@@ -42,8 +46,8 @@ class Executable:
         self.steps: tuple[Run, ...] = prepare_steps(program, device)
         places = {buffer.id: index for index, buffer in enumerate(program.buffers)}
         by_id = {buffer.id: buffer for buffer in program.buffers}
-        self._inputs = [InputSlot.of(by_id[i], places[i]) for i in program.inputs]
-        self._outputs = [
+        self.inputs = [InputSlot.of(by_id[i], places[i]) for i in program.inputs]
+        self.outputs = [
             OutputSlot(places[i], by_id[i].type.shape, by_id[i].type.element,
                        by_id[i].type.element.numpy)
             for i in program.outputs
@@ -98,7 +102,7 @@ class Executable:
             self.place_temps(arena, bases)
             self.enqueue(bases, stream, loose=loose)
             self.check_flags(arena, stream)
-            self._arenas.give(arena, stream)  # after an error it is dropped instead
+            self._arenas.give(arena, stream)  # after an error it goes instead
         self.device.keep_alive((*held, *outputs), stream)
         return outputs
 
@@ -121,7 +125,7 @@ class Executable:
         if native and steps is None:
             return None
         bases = [0] * (len(self.program.buffers) + 1)
-        arena = self._arena() if self.workspace else None
+        arena = self.new_arena()
         flags = (0, 0)
         if arena is not None:
             self.place_temps(arena, bases)
@@ -134,24 +138,30 @@ class Executable:
             self._raise_outside(arena)
 
         spec = CallSpec(
-            inputs=tuple(_arriving(slot) for slot in self._inputs),
-            outputs=tuple(Leaving(slot.shape, slot.numpy, slot.base) for slot in self._outputs),
+            inputs=tuple(_arriving(slot) for slot in self.inputs),
+            outputs=tuple(Leaving(slot.shape, slot.numpy, slot.base) for slot in self.outputs),
             bases=tuple(bases), steps=steps, exclusive=arena is not None, flags=flags,
             single=single, limit=steps.limit if steps else 1,
         )  # fmt: skip
         return native_call(spec, miss, on_fault, (self, arena, steps))
 
+    def capture(self) -> CapturedProgram:
+        """The program as a CUDA graph; UnsupportedError on other devices."""
+        from ge2rt.run.program_capture import CapturedProgram  # late: few programs want it
+
+        return CapturedProgram(self)
+
     # -- the parts of a run, also used to capture one ---------------------------------------------
     def place_inputs(self, arrays: Sequence[Any], bases: list[int]) -> tuple[list[Any], bool]:
         """Enter the inputs' addresses; what holds their memory, and whether one is unaligned."""
-        if len(arrays) != len(self._inputs):
+        if len(arrays) != len(self.inputs):
             raise InvalidTypeError(
                 "wrong number of arrays for this specialization",
-                expected=str(len(self._inputs)),
+                expected=str(len(self.inputs)),
                 got=str(len(arrays)),
             )
         held, loose = [], False
-        for slot, array in zip(self._inputs, arrays, strict=True):
+        for slot, array in zip(self.inputs, arrays, strict=True):
             address, keep = slot.place(array, self.device)
             bases[slot.base] = address
             loose = loose or is_loose(address)
@@ -161,7 +171,7 @@ class Executable:
     def place_outputs(self, like: Any, bases: list[int]) -> list[Any]:
         """Enter the addresses of fresh outputs."""
         outputs = []
-        for slot in self._outputs:
+        for slot in self.outputs:
             bases[slot.base], array = slot.fresh(self.device, like)
             outputs.append(array)
         return outputs
@@ -185,8 +195,18 @@ class Executable:
         if any(self.device.memory.read(arena.address, self._flag_bytes)):
             self._raise_outside(arena)
 
+    def new_arena(self) -> Arena | None:
+        """Memory for the temporaries of one run at a time; None where there are none."""
+        return self._arena() if self.workspace else None
+
+    def reset_flags(self, arena: Arena) -> None:
+        """Take the fault flags down."""
+        if self._flag_bytes:
+            self.device.memory.fill(arena.address, 0, self._flag_bytes)
+
     def _raise_outside(self, arena: Arena) -> NoReturn:
         flags = np.frombuffer(self.device.memory.read(arena.address, self._flag_bytes), np.int32)
+        self.reset_flags(arena)
         for run in self.steps:
             if isinstance(run, KernelRun) and run.flag >= 0 and flags[run.flag]:
                 raise InvalidArgumentError(
@@ -213,7 +233,7 @@ class Executable:
 
     def _prepare_items(self, *, loose: bool) -> tuple[_Item, ...]:
         """Launches in a row become one native call each; all others are called from Python."""
-        bases = frozenset(slot.base for slot in self._inputs) if loose else frozenset()
+        bases = frozenset(slot.base for slot in self.inputs) if loose else frozenset()
         items: list[_Item] = []
         row: list[KernelRun] = []
 

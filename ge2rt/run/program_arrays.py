@@ -12,7 +12,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, OutOfMemoryError
-from ge2rt.base.shapes import byte_span, canonical_strides
+from ge2rt.base.shapes import byte_span, canonical_strides, size_of
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.pointers import describe
@@ -109,6 +109,11 @@ class OutputSlot:
     dtype: DType
     numpy: np.dtype[Any]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the output."""
+        return size_of(self.shape) * self.dtype.itemsize
+
     def fresh(self, device: Device, like: Any) -> tuple[int, Any]:
         """(address, a new array), of the same library as ``like``."""
         if type(like) is not np.ndarray:
@@ -131,6 +136,7 @@ class Arena:
         memory = device.memory
         raw = memory.allocate(nbytes + ALIGN)
         self._finalize = weakref.finalize(self, memory.free, raw)
+        self._finalize.atexit = False  # the process takes its memory along
         self.address = (raw + ALIGN - 1) & -ALIGN
         if flag_bytes:
             memory.fill(self.address, 0, flag_bytes)

@@ -3,8 +3,8 @@
 ``ge2rt_row`` is a built-in function that runs steps over a list of base addresses. ``ge2rt_call``
 is one of arrays: it compares each with what the program was compiled for (by the fields of NumPy's
 array objects), makes the outputs, runs the steps and returns the outputs; what it does not
-recognise goes to the Python function behind it. Joined to the launch stub (:mod:`ge2rt.run.stub_ir`), whose
-declarations it uses.
+recognise goes to the Python function behind it. Joined to the launch stub
+(:mod:`ge2rt.run.stub_ir`), whose declarations it uses.
 
 Step, 48 bytes::
 

@@ -54,6 +54,7 @@ class FakeCupy:
     buffers: dict[int, Any] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)  # events that are not reached
     handles: int = 1000
+    captured: int = 0  # launches that were made before the capture began
 
     def check(self, name: str, kind: type[Exception]) -> None:
         if name in self.fail:
@@ -71,7 +72,33 @@ class FakeCupy:
         cuda.driver = self.driver()
         cuda.runtime = self.runtime()
         cuda.function = types.SimpleNamespace(Module=self.module_class())
+        self.arrays(root, cuda)
         return {"cupy": root, "cupy.cuda": cuda}
+
+    def arrays(self, root: Any, cuda: Any) -> None:
+        """Arrays over device memory, and products of them: written down, not computed."""
+        streams: list[int] = []
+
+        class ExternalStream:
+            def __init__(self, handle: int) -> None:
+                self.handle = handle
+
+            def __enter__(self) -> None:
+                streams.append(self.handle)
+
+            def __exit__(self, *_: object) -> None:
+                streams.pop()
+
+        def ndarray(shape: Any, dtype: Any, memory: Any, strides: Any) -> Any:
+            return (memory[0] + memory[1], shape, np.dtype(dtype).name, strides)
+
+        def matmul(a: Any, b: Any, out: Any) -> None:
+            self.log.append(("matmul", a, b, out, streams[-1]))
+
+        cuda.ExternalStream = ExternalStream
+        cuda.UnownedMemory = lambda address, nbytes, owner: address
+        cuda.MemoryPointer = lambda memory, offset: (memory, offset)
+        root.ndarray, root.matmul = ndarray, matmul
 
     def module_class(self) -> type:
         fake = self
@@ -144,7 +171,29 @@ class FakeCupy:
         def note(name: str) -> Any:
             return lambda *args: self.log.append((name, *args))
 
+        def copy_async(to: int, at: int, nbytes: int, kind: int, stream: int) -> None:
+            self.log.append(("memcpyAsync", to, at, nbytes, kind, stream))
+            ctypes.memmove(to, at, nbytes)
+
+        def begin_capture(stream: int, mode: int) -> None:
+            self.log.append(("streamBeginCapture", stream, mode))
+            self.captured = len(self.launches)
+
+        def end_capture(stream: int) -> int:
+            self.log.append(("streamEndCapture", stream))
+            del self.launches[self.captured :]  # they were not run
+            return self.fresh()
+
+        def instantiate(graph: int) -> int:
+            self.check("graphInstantiate", CUDARuntimeError)
+            self.log.append(("graphInstantiate", graph))
+            return self.fresh()
+
         return types.SimpleNamespace(
+            memcpyAsync=copy_async, streamBeginCapture=begin_capture,
+            streamEndCapture=end_capture, graphInstantiate=instantiate,
+            graphDestroy=note("graphDestroy"), graphLaunch=note("graphLaunch"),
+            graphExecDestroy=note("graphExecDestroy"),
             CUDARuntimeError=CUDARuntimeError, memcpyHostToDevice=1, memcpyDeviceToHost=2,
             getDevice=lambda: self.device, setDevice=set_device,
             deviceGetAttribute=lambda attribute, index: ATTRIBUTES[attribute],

@@ -304,16 +304,23 @@ def _riders(region: Region) -> Iterator[tuple[Place, Shape]]:
         yield store.value.place, store.layout.strides
 
 
-def wanted_by(roots: Sequence[Value], *, through_rows: bool = True) -> set[int]:
-    """Ids of the values that ``roots`` need; not beyond row values if told so."""
+def wanted_by(
+    roots: Sequence[Value], *, through_rows: bool = True, given: Sequence[Value] = ()
+) -> set[int]:
+    """Ids of the values that ``roots`` need, up to reductions.
+
+    Not beyond row values unless ``through_rows``, and not beyond values that are ``given``.
+    """
     found: set[int] = set()
+    stops = {id(value) for value in given}
     stack = list(roots)
     while stack:
         value = stack.pop()
         if id(value) in found:
             continue
         found.add(id(value))
-        if value.kind == "reduce" or (not through_rows and value.place.kind == ROW):
+        at_row = value.place.kind == ROW and not through_rows
+        if value.kind == "reduce" or at_row or id(value) in stops:
             continue
         stack += value.args
         stack += [branch.value for branch in value.branches]

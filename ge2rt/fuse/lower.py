@@ -9,7 +9,7 @@ from ge2rt.fuse.access import Layout, dense
 from ge2rt.fuse.body import Writer
 from ge2rt.fuse.program import Buffer, Choices, KernelStep, Program, Step, View
 from ge2rt.fuse.regions import Part, Partition, partition
-from ge2rt.fuse.specs import pointwise_spec
+from ge2rt.fuse.specs import pointwise_spec, reduction_spec
 from ge2rt.ir.graph import Graph, Node
 
 _DEFAULT = Choices()
@@ -75,7 +75,7 @@ class _Lowering:
 
     def _part_step(self, part: Part) -> Step:
         writer = Writer(part.region)
-        spec = pointwise_spec(writer)
+        spec = reduction_spec(writer) if part.region.is_reduction else pointwise_spec(writer)
         views: list[View | None] = []
         for given in writer.operands.inputs.values():
             views.append(_view(self.where[given.source], given.layout))

@@ -200,6 +200,13 @@ class _Partitioner:
             [Target(t.node, t.layout) for t in targets], self.homes, set(computed), signature,
             self.limits,
         )  # fmt: skip
+        if signature is not None and not missing and not region.is_walked:
+            # nothing tells the extents: the operands of the reductions are stored first
+            missing = tuple(
+                dict.fromkeys(
+                    v.node.inputs[0] for v in region.values if v.kind == "reduce" and v.node
+                )
+            )
         return Part(targets, signature, region), missing
 
     def _signatures(self, node: Node) -> list[Signature | None]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.locks import ForkLock
-from ge2rt.fuse.body import FREE, Input, Output, Writer
+from ge2rt.fuse import reductions
+from ge2rt.fuse.body import FREE, Input, Writer
 from ge2rt.fuse.expression import HALVES, calc_type
 from ge2rt.spec import expr
 from ge2rt.spec.expr import Expression
@@ -75,7 +76,7 @@ def pointwise_spec(writer: Writer) -> KernelSpec:
     """The kernel of a region without reductions."""
     roots = [output.value for output in writer.outputs]
     lines = writer.all_statements(roots)
-    lines += [store_text(writer, output) for output in writer.outputs]
+    lines += [reductions.store_line(writer, output) for output in writer.outputs]
     walked = [i.name for i in inputs_of(writer) if i.kind != FREE]
     written = [output.name for output in writer.outputs]
     space = IterateSpec("it", (*walked, *written), whole=writer.operands.coords)
@@ -83,12 +84,77 @@ def pointwise_spec(writer: Writer) -> KernelSpec:
     return make_spec(writer, POINTWISE, texts, (space,), {})
 
 
-def store_text(writer: Writer, output: Output) -> str:
-    """Sets an output's value."""
-    value = writer.name(output.value)
-    dtype = output.node.dtype
-    text = f"static_cast<{DTYPES[dtype].ctype}>({value})" if dtype in HALVES else value
-    return f"{output.name}_value = {text};"
+# As for the shipped softmax and layernorm; {lead} is an operand with an element at every point.
+ROWS = Form(
+    name="fused_rows",
+    template="fused_rows.cu.j2",
+    tunables={"GROUP": (32, 1, 256), "ITEMS": (8, 1, 2, 4, 16, 32), "WIDE": (0, 1)},
+    prefer={
+        "GROUP": "1 if columns_rank > 0 and columns_strides['{lead}'][-1] != 1 and rows_size >= 256"
+        " else 256 if kind != 'cpu' and columns_size > 1024 else 32",
+        "ITEMS": "clamp(next_pow2(ceildiv(columns_size, GROUP)), 1, 4 if kind == 'cpu' else 32)",
+        "WIDE": "0 if kind == 'cpu' else 1",
+    },
+    grid=("ceildiv(rows_size, 256 // GROUP)",),
+)
+# As for the shipped reductions; {items} falls with the work at each point.
+REDUCE = Form(
+    name="fused_reduce",
+    template="fused_reduce.cu.j2",
+    tunables={
+        "COLUMNS": (0, 1, 4, 8), "GROUP": (32, 256), "SPLIT": (8, 1), "ITEMS": (8, 4, 2, 16, 1),
+        "WIDE": (0, 1),
+    },
+    prefer={
+        "COLUMNS": "0 if out_rank == 0 or out_strides['{lead}'][-1] != 1 or out_shape[-1] < 16 "
+        "else 4 if out_size >= 4096 else 1",
+        "GROUP": "256 if out_size < 1024 and red_size >= 4096 else 32",
+        "SPLIT": "8 if red_size >= 64 else 1",
+        "ITEMS": "{items} if red_size >= 256 else 1",
+        "WIDE": "1",
+    },
+    grid=(
+        "ceildiv(out_size, 256 // GROUP) if COLUMNS == 0 or out_rank == 0 else ceildiv(out_size "
+        "// out_shape[-1] * ceildiv(out_shape[-1], 32 * COLUMNS), 8 // SPLIT)",
+    ),
+)  # fmt: skip
+_HEAVY = 8  # cost of a point from which fewer points are unrolled
+
+
+def reduction_spec(writer: Writer) -> KernelSpec:
+    """The kernel of a region with reductions: one pass, or several over each row."""
+    simple = reductions.is_simple(writer)
+    texts = reductions.reduce_texts(writer) if simple else reductions.rows_texts(writer)
+    form = REDUCE if simple else ROWS
+    inputs = [i for i in inputs_of(writer) if i.kind != FREE]
+    full = [i.name for i in inputs if not i.on_row]
+    full += [output.name for output in writer.outputs if not output.on_row]
+    lead = _lead(writer, inputs) or full[0]
+    full.sort(key=lambda name: name != lead)
+    row = [i.name for i in inputs if i.on_row]
+    row += [output.name for output in writer.outputs if output.on_row]
+    kept, rank = len(writer.row_shape), len(writer.shape)
+    whole = writer.operands.coords
+    spaces = tuple(
+        IterateSpec(name, tuple(over), _parsed(axes), whole)
+        for name, over, axes in (
+            ("out" if simple else "rows", [*full, *row], f"range(0, {kept})"),
+            ("red" if simple else "columns", full, f"range({kept}, {rank})"),
+        )
+    )
+    cost = sum(v.cost for v in writer.region.values if v.place is writer.region.full)
+    words = {"lead": lead, "items": "8" if cost <= _HEAVY else "2"}
+    return make_spec(writer, form, texts, spaces, words)
+
+
+def _lead(writer: Writer, inputs: Sequence[Input]) -> str:
+    """The first input that steps along rows as well as along columns."""
+    kept = len(writer.row_shape)
+    for given in inputs:
+        strides = given.layout.strides
+        if not given.on_row and any(strides[:kept]) and any(strides[kept:]):
+            return given.name
+    return ""
 
 
 def inputs_of(writer: Writer) -> list[Input]:
@@ -98,24 +164,24 @@ def inputs_of(writer: Writer) -> list[Input]:
 
 def make_spec(
     writer: Writer, form: Form, texts: Mapping[str, Any], spaces: Sequence[IterateSpec],
-    shown: Mapping[str, Any],
+    words: Mapping[str, str],
 ) -> KernelSpec:  # fmt: skip
     """The declaration for a written region; the same object for the same structure.
 
-    ``texts`` and ``shown`` become attributes that the template reads.
+    ``texts`` become attributes that the template reads, ``words`` stand in the form's preferences.
     """
     inputs = inputs_of(writer)
-    words = set(_WORD.findall(repr(texts)))
-    halves = {dtype for dtype in HALVES if words & {DTYPES[dtype].ctype, HALVES[dtype]}}
+    said = set(_WORD.findall(repr(texts)))
+    halves = {dtype for dtype in HALVES if said & {DTYPES[dtype].ctype, HALVES[dtype]}}
     types = {calc_type(v.dtype) for v in writer.region.values}
     fixed: dict[str, Any] = {
-        **texts, **shown,
+        **texts,
         "walked": tuple(i.name for i in inputs if i.kind != FREE),
         "free": tuple(i.name for i in inputs if i.kind == FREE),
         "written": tuple(output.name for output in writer.outputs),
         "coords": writer.operands.coords,
         "sized": tuple(writer.operands.sized.values()),
-        "uses": tuple(sorted(words & _HELPERS | types & {"float", "double"})),
+        "uses": tuple(sorted(said & _HELPERS | types & {"float", "double"})),
     }  # fmt: skip
     attrs = {name: AttrSpec(name, "str", default=value) for name, value in fixed.items()}
     attrs |= {f"has_{h}": AttrSpec(f"has_{h}", "dtype", default=h) for h in sorted(halves)}
@@ -125,7 +191,9 @@ def make_spec(
     for name in writer.operands.sized.values():
         attrs[name] = AttrSpec(name, "int", required=True, runtime=True, sized=True)
     sizes = [DTYPES[b.dtype].itemsize for b in _buffers(writer) if b.name != FAULT]
-    prefer = {k: t.replace("{size}", str(max(sizes))) for k, t in form.prefer.items()}
+    prefer = dict(form.prefer)
+    for word, value in {"size": str(max(sizes)), **words}.items():
+        prefer = {k: text.replace("{" + word + "}", value) for k, text in prefer.items()}
     spec = KernelSpec(
         name=form.name, op="FUSED", template=form.template, score=0,
         inputs=tuple(b for b in _buffers(writer) if b.role == "input"),
@@ -147,15 +215,10 @@ def named(spec: KernelSpec) -> KernelSpec:
         [(i.name, i.over, str(i.axes), i.whole) for i in spec.iterate],
         [(name, str(text)) for name, text in spec.prefer], spec.launch,
     )  # fmt: skip
-    digest = hashlib.sha256(_repr(shown).encode("utf-8")).hexdigest()[:12]
+    digest = hashlib.sha256(repr(shown).encode("utf-8")).hexdigest()[:12]
     name = f"{spec.name}_{digest}"
     with _lock:
         return _specs.setdefault(name, replace(spec, name=name))
-
-
-def _repr(value: Any) -> str:
-    """A repr that is the same in every process: expressions by their text."""
-    return re.sub(r"tree=<[^>]*>", "", repr(value))
 
 
 def _buffers(writer: Writer) -> list[BufferSpec]:

@@ -91,6 +91,13 @@ class Region:
         """Whether there is a row to reduce."""
         return self.row is not None
 
+    @property
+    def is_walked(self) -> bool:
+        """Whether a buffer has an element at every point, so that it tells the extents."""
+        stored = [store.value for store in self.stores]
+        loads = [value for value in self.values if value.kind == "load"]
+        return any(value.place is self.full for value in stored + loads)
+
 
 @dataclass(frozen=True, eq=False)
 class Store:

@@ -52,7 +52,7 @@ _FAULTS = {
     ABORT_ASSERT: "a device-side assert failed",
     ABORT_CHECK: "a memory, race, init or sync check failed",
     ABORT_BARRIER: "threads of one warp wait at different barriers",
-    ABORT_STACK: "stack overflow: functions call each other too deeply",
+    ABORT_STACK: "stack overflow: functions call each other too deeply, or alloca takes too much",
 }
 
 

@@ -19,6 +19,7 @@ from ge2rt.ptx.lower.kinds import Kinds
 from ge2rt.ptx.lower.leaving import with_leaving
 from ge2rt.ptx.lower.places import global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
+from ge2rt.ptx.lower.stack import with_stacks
 from ge2rt.ptx.lower.strands import needs_crew
 from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.lower.width import FULL_WIDTH, preferred_width
@@ -62,6 +63,8 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
 
 
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
+    module = with_stacks(module)
+    function = module.functions[function.name]
     stay = staying(module, function)
     function = inlined(module, function, stay)
     others = [inlined(module, module.functions[name], stay) for name in stay]

@@ -8,7 +8,7 @@ from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes, counts_from_top
-from ge2rt.ptx.lower import fragments, functions, heap, leaving, messages, tiles
+from ge2rt.ptx.lower import fragments, functions, heap, leaving, messages, stack, tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
 from ge2rt.ptx.lower.geometry import PTX_WARP
 from ge2rt.ptx.lower.groups import groups
@@ -249,7 +249,7 @@ _HANDLERS: dict[str, Handler] = {
     "createpolicy": _policy,
     "membar": _fence, "fence": _fence, "cvta": _cvta, "isspacep": _isspacep,
     "trap": messages.fail_trap, "call": _call, "quit": leaving.quit_function,
-    "gone": leaving.gone, "nanosleep": _nanosleep,
+    "gone": leaving.gone, "overflow": stack.overflow, "nanosleep": _nanosleep,
     "bar": _warp_barrier, "barrier": _warp_barrier,
     **dict.fromkeys(
         ("prefetch", "prefetchu", "discard", "applypriority", "griddepcontrol", "pmevent", "brkpt"),

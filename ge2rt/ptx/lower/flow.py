@@ -359,7 +359,7 @@ class _Cutter:
 
 def stops(instr: Instr) -> bool:
     """Whether lanes that execute it go no further (what follows it in the PTX is dead)."""
-    if instr.op in ("trap", "quit"):
+    if instr.op in ("trap", "quit", "overflow"):
         return True
     if instr.op != "call":
         return False

@@ -18,6 +18,7 @@ NO_RESULT = frozenset(
         "ret",
         "exit",
         "quit",
+        "overflow",
         "trap",
         "prefetch",
         "prefetchu",

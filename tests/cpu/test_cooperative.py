@@ -29,8 +29,7 @@ def limit(arch: str, threads: int, shared: int = 0, static: int = 0, processors:
         try:
             check_shape(props, needs, LaunchShape((middle, 1, 1), (threads, 1, 1), shared, True))
             low = middle
-        except InvalidArgumentError as error:
-            assert "cudaErrorCooperativeLaunchTooLarge" in str(error)
+        except InvalidArgumentError:
             high = middle - 1
     return low
 

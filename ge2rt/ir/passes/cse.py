@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ge2rt.ir.graph import Graph, Node
 from ge2rt.ir.rewrite import Builder, replaced
-from ge2rt.ir.rules.arithmetic import COMMUTATIVE
+from ge2rt.ir.rules.arithmetic import COMMUTATIVE, EXTREMES
 
-# a NaN's bits may come from either operand, so max and min keep their order
-_SWAPPED = COMMUTATIVE - {"maximum", "minimum", "fmax", "fmin"}
+# which of two equal zeros an extreme takes depends on the order
+_SWAPPED = COMMUTATIVE - EXTREMES
 
 
 def run(graph: Graph) -> Graph:

@@ -27,6 +27,7 @@ COMMUTATIVE = frozenset({
     "add", "mul", "maximum", "minimum", "fmax", "fmin", "hypot", "logaddexp", "bitand", "bitor",
     "bitxor", "eq", "ne", "logical_and", "logical_or", "logical_xor",
 })  # fmt: skip
+EXTREMES = frozenset({"maximum", "minimum", "fmax", "fmin"})
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _IDEMPOTENT = frozenset({
     "maximum", "minimum", "fmax", "fmin", "bitand", "bitor", "logical_and", "logical_or",
@@ -81,6 +82,8 @@ def constants_right(b: Builder, n: Node) -> Node | None:
     left, right = n.inputs
     if left.op != "full" or right.op == "full":
         return None
+    if n.op in EXTREMES and left.type.element.is_float:
+        return None  # of 0.0 and -0.0, which are equal, one operand is taken
     op = n.op if n.op in COMMUTATIVE else _MIRRORED[n.op]
     return b.make(op, right, left, where=n.where)
 
@@ -194,6 +197,11 @@ def twice(b: Builder, n: Node) -> Node | None:
     return inner if n.op in ("abs", "sign") else inner.inputs[0]
 
 
+def magnitude(b: Builder, n: Node) -> Node | None:
+    """The magnitude of an unsigned number."""
+    return n.inputs[0] if n.type.element.kind == "uint" else None
+
+
 def already_whole(b: Builder, n: Node) -> Node | None:
     """``floor(round(x))`` as ``round(x)``."""
     return n.inputs[0] if n.inputs[0].op in _WHOLE else None
@@ -202,7 +210,7 @@ def already_whole(b: Builder, n: Node) -> Node | None:
 def even_function(b: Builder, n: Node) -> Node | None:
     """``abs(-x)``, ``square(abs(x))``, ``cos(-x)``... without the inner sign."""
     inner = n.inputs[0]
-    if inner.op in ("neg", "abs"):
+    if inner.op in ("neg", "abs") and n.type.element.kind != "uint":
         return b.make(n.op, inner.inputs[0], where=n.where)
     return None
 
@@ -228,6 +236,6 @@ TABLES: tuple[Mapping[str, tuple[Rule, ...]], ...] = (
         "add": (neg_in_sum,), "sub": (neg_in_sum,), "mul": (minus_one,),
         "div": (one_over, divide_by_power), "pow": (small_power,),
         "reciprocal": (reciprocal_of_root,), "neg": (twice, neg_of_difference),
-        "invert": (twice,), "logical_not": (twice,), "abs": (twice,), "sign": (twice,),
+        "invert": (twice,), "logical_not": (twice,), "abs": (magnitude, twice), "sign": (twice,),
     },
 )  # fmt: skip

@@ -16,7 +16,7 @@ from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeErro
 from ge2rt.device.registry import get_device
 from ge2rt.fuse.program import View
 from ge2rt.run import program as programs
-from ge2rt.run import specialize
+from ge2rt.run import specialize, stub
 from ge2rt.run.program import Executable
 from ge2rt.run.program_arrays import Arena
 
@@ -29,6 +29,16 @@ def executable(program):
 
 def floats(*shape, dtype=np.float32):
     return RNG.standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def with_the_stub():
+    """The launch stub, even where a whole run is done without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GE2RT_NO_STUB", raising=False)
+        stub.clear()
+        yield
+    stub.clear()
 
 
 @pytest.fixture(params=[True, False], ids=["native", "python"])

@@ -73,7 +73,7 @@ def test_values(number: int, full: bool) -> None:
     atoms = [e for e in examples if e.startswith("atom")]
     if atoms:
         batches.append(Batch([fragment(e, joined=4) for e in atoms], count))
-    if full:
+    if full and not looks_over_lanes(examples[0]):  # a member mask must name its lane
         batches.append(Batch([fragment(e) for e in examples], 448, uniform=True))
     faults = []
     for batch in batches:

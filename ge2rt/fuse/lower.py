@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ge2rt.base.dtypes import DTYPES
-from ge2rt.fuse.access import Layout, dense
+from ge2rt.fuse.access import Layout, ViewOp, dense, resolve, view_of
 from ge2rt.fuse.body import Writer
+from ge2rt.fuse.opaque import opaque_step, view_of_layout
+from ge2rt.fuse.prepare import prepared
 from ge2rt.fuse.program import Buffer, Choices, KernelStep, Program, Step, View
 from ge2rt.fuse.regions import Part, Partition, partition
 from ge2rt.fuse.specs import pointwise_spec, reduction_spec
@@ -31,7 +33,8 @@ def lower(
         node: dense(node.shape) if steps is None else Layout(node.shape, tuple(steps))
         for node, steps in zip(graph.inputs, given, strict=True)
     }
-    return _Lowering(graph, partition(graph, homes, choose), choose).program()
+    ready = prepared(graph, choose)
+    return _Lowering(ready, partition(ready, homes, choose), choose).program()
 
 
 class _Lowering:
@@ -40,6 +43,7 @@ class _Lowering:
         self.cut = cut
         self.choose = choose
         self.buffers: list[Buffer] = []
+        self.order = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
         self.where: dict[Node, int] = {}  # the buffer in which a node is read
         self.written: dict[tuple[Node, int], int] = {}  # node, output number -> buffer
         self._make_buffers()
@@ -70,17 +74,35 @@ class _Lowering:
         return Program(self.graph, tuple(self.buffers), tuple(self._steps()), inputs, outputs)
 
     def _steps(self) -> Iterator[Step]:
-        made = [self._part_step(part) for part in self.cut.parts]
-        yield from in_order(made)
+        made = [(self._first(part.nodes), self._part_step(part)) for part in self.cut.parts]
+        made += [(self.order[node], self._opaque_step(node)) for node in self.cut.opaque]
+        made.sort(key=lambda each: each[0])
+        yield from in_order([step for _, step in made])
+
+    def _first(self, nodes: Iterable[Node]) -> int:
+        return min(self.order[node] for node in nodes)
+
+    def _opaque_step(self, node: Node) -> Step:
+        place = self.cut.places[node][0]
+        out = view_of_layout(self.written[node, place.output], place.layout)
+        return opaque_step(node, self._seen, out, self.choose)
+
+    def _seen(self, node: Node) -> View:
+        """The view of a buffer that an operand is."""
+        chain: tuple[ViewOp, ...] = ()
+        while node not in self.cut.homes:
+            chain = (view_of(node), *chain)
+            node = node.inputs[0]
+        return view_of_layout(self.where[node], resolve(chain, self.cut.homes[node]))
 
     def _part_step(self, part: Part) -> Step:
         writer = Writer(part.region)
         spec = reduction_spec(writer) if part.region.is_reduction else pointwise_spec(writer)
         views: list[View | None] = []
         for given in writer.operands.inputs.values():
-            views.append(_view(self.where[given.source], given.layout))
+            views.append(view_of_layout(self.where[given.source], given.layout))
         for output, target in zip(writer.outputs, part.targets, strict=True):
-            views.append(_view(self.written[target.node, target.output], output.layout))
+            views.append(view_of_layout(self.written[target.node, target.output], output.layout))
         count = len(writer.outputs)
         if writer.operands.fault:
             views.append(None)
@@ -124,7 +146,3 @@ def in_order(steps: Sequence[Step]) -> Iterator[Step]:
 def _label(nodes: Sequence[str]) -> str:
     names = list(dict.fromkeys(nodes))
     return " ".join(names[:6]) + (" ..." if len(names) > 6 else "")
-
-
-def _view(buffer: int, layout: Layout) -> View:
-    return View(buffer, layout.shape, layout.strides, layout.offset)

@@ -155,14 +155,15 @@ class Choices:
     """What the lowering may decide by size.
 
     ``kind`` is the device's kind. ``library_mnk`` is the product m*n*k from which a product of two
-    f32 or f64 matrices goes to a library (the BLAS that NumPy carries, on the cpu device); a
+    matrices of ``library_dtypes`` goes to a library (the BLAS that NumPy carries, on cpu); a
     product with at most ``thin_rows`` rows is a fused reduction where its weights are stored in a
     narrower dtype. ``max_values`` bounds the values of one kernel, ``max_operands`` its buffers.
     """
 
     kind: str = "cpu"
     library: tuple[str, ...] = ("matmul",)
-    library_mnk: int = 128 * 128 * 128
+    library_dtypes: tuple[str, ...] = ("f32", "f64")
+    library_mnk: int = 64 * 64 * 64
     thin_rows: int = 4
     max_values: int = 400
     max_operands: int = 64

@@ -8,7 +8,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ ROUNDS = 9
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. ``value`` is compared with ``bar`` by ``rule`` (``>=`` or ``<=``)."""
+    """One line of the table. ``value`` is compared with ``bar`` by ``rule``.
+
+    The rule is ``>=`` or ``<=``, or "" for a row without a bar.
+    """
 
     name: str
     ours: float  # seconds
@@ -32,6 +35,8 @@ class Row:
 
     @property
     def met(self) -> bool:
+        if not self.rule:
+            return True
         return self.value >= self.bar if self.rule == ">=" else self.value <= self.bar
 
 
@@ -73,6 +78,11 @@ def slower(name: str, times: dict[str, float], peer: str, bar: float, *, note: s
     others = {k: v for k, v in times.items() if k not in ("ge2rt", peer)}
     value = times["ge2rt"] / times[peer]
     return Row(name, times["ge2rt"], times[peer], peer, value, "<=", bar, note=note, others=others)
+
+
+def beside(name: str, times: dict[str, float], peer: str, *, note: str = "") -> Row:
+    """As `faster`, without a bar."""
+    return replace(faster(name, times, peer, 0, note=note), rule="")
 
 
 def _usable_cpus() -> int | None:
@@ -123,10 +133,11 @@ def show(info: dict[str, Any], rows: list[Row]) -> None:
     print(f"{'what':<34} {'ge2rt':>10} {'peer':>10}  {'ratio':>8}  bar")
     for row in rows:
         mark = "ok" if row.met else "MISSED"
+        bar = f"{row.rule} {row.bar:g} {mark}" if row.rule else "no bar"
         others = "".join(f"  {k} {_short(v)}" for k, v in row.others.items())
         print(
             f"{row.name:<34} {_short(row.ours):>10} {_short(row.peer):>10}  "
-            f"{row.value:>7.2f}{row.unit}  {row.rule} {row.bar:g} {mark}  ({row.peer_name}{others})"
+            f"{row.value:>7.2f}{row.unit}  {bar}  ({row.peer_name}{others})"
             f"{'  ' + row.note if row.note else ''}"
         )
 

@@ -1,4 +1,4 @@
-"""What the examples read and write: safetensors files, PNG pictures, packages that may be missing."""
+"""What the examples need around them: safetensors files, PNG pictures, packages not there."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""GPT-2 in plain NumPy, compiled by `ge2rt.jit`: a prompt at once, then token by token from a cache.
+"""GPT-2 in plain NumPy, compiled by `ge2rt.jit`: a prompt, then token by token from a cache.
 
     python examples/gpt2.py --tokens 20              # 124M parameters, random
     python examples/gpt2.py --weights model.safetensors --prompt 464,3290
     python examples/gpt2.py --numpy                  # the same functions, not compiled
     python examples/gpt2.py --bf16                   # half the memory
 
-Tokens are numbers: with random weights they mean nothing. `--compare` runs NumPy too and says whether
-the tokens agree.
+Tokens are numbers: with random weights they mean nothing. `--compare` runs NumPy too and says
+whether the tokens agree.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Run:
 def generate(
     prefill: Callable[..., Any], step: Callable[..., Any], w: Weights, prompt: list[int], count: int
 ) -> Run:
-    """Greedy tokens. Both functions are called once before the clock starts, so that they compile."""
+    """Greedy tokens. Both functions are called once before the clock starts: they compile then."""
     room = -(-(len(prompt) + count) // 64) * 64  # places in the cache
     start = time.perf_counter()
     scores, k, v = prefill(w, np.array(prompt))
@@ -218,7 +218,9 @@ def run_compiled(w: Weights, prompt: list[int], count: int) -> list[int]:
     fast_prefill, fast_step = jit(prefill), jit(step)
     found = generate(fast_prefill, fast_step, w, prompt, count)
     print(f"ge2rt: {' '.join(map(str, found.tokens))}")
-    print(f"  {count / found.seconds:.1f} tokens/s, after {found.first_calls:.2f} s for first calls")
+    print(
+        f"  {count / found.seconds:.1f} tokens/s, after {found.first_calls:.2f} s for first calls"
+    )
     forms = [
         fast_prefill.compile(w, np.array(prompt)),
         fast_step.compile(w, np.array(0), np.array(0), found.cache, found.cache),

@@ -1,7 +1,7 @@
 """Heat spreading in a plate, in plain NumPy, compiled by `ge2rt.jit`, as a picture.
 
-    python examples/heat.py --out heat.png
-    python examples/heat.py --numpy                  # the same function, not compiled
+python examples/heat.py --out heat.png
+python examples/heat.py --numpy                  # the same function, not compiled
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RATE = np.float32(0.24)  # below 1/4, or the scheme is not stable
 
 
 def spread(u, source):
-    """One explicit Euler step of du/dt = Δu; `source` keeps its temperature, the rim is insulated."""
+    """One Euler step of du/dt = Δu; `source` keeps its temperature, nothing leaves at the rim."""
     p = np.pad(u, 1, mode="edge")
     around = p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
     return np.where(source > 0, source, u + RATE * (around - 4 * u))

@@ -1,8 +1,8 @@
 """Logistic regression on handwritten digits, in plain NumPy, compiled by `ge2rt.jit`.
 
-    pip install scikit-learn                         # for its data set
-    python examples/logreg.py
-    python examples/logreg.py --numpy                # the same functions, not compiled
+pip install scikit-learn                         # for its data set
+python examples/logreg.py
+python examples/logreg.py --numpy                # the same functions, not compiled
 """
 
 from __future__ import annotations

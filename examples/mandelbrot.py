@@ -1,7 +1,7 @@
 """The Mandelbrot set in plain NumPy, compiled by `ge2rt.jit`, as a picture.
 
-    python examples/mandelbrot.py --out mandelbrot.png
-    python examples/mandelbrot.py --numpy            # the same function, not compiled
+python examples/mandelbrot.py --out mandelbrot.png
+python examples/mandelbrot.py --numpy            # the same function, not compiled
 """
 
 from __future__ import annotations

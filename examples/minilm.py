@@ -61,7 +61,9 @@ def encode(w: Weights, tokens, there):
     hidden = np.where(there[:, None, None, :] > 0, np.float32(0), np.float32(-1e9))
     for layer in range(LAYERS):
         name = f"encoder.layer.{layer}"
-        q, k, v = (heads(linear(x, w, f"{name}.attention.self.{n}")) for n in ("query", "key", "value"))
+        q, k, v = (
+            heads(linear(x, w, f"{name}.attention.self.{n}")) for n in ("query", "key", "value")
+        )
         scores = q @ k.swapaxes(-1, -2) / np.float32(HEAD**0.5) + hidden
         mixed = (softmax(scores) @ v).swapaxes(1, 2).reshape(x.shape)
         mixed = linear(mixed, w, f"{name}.attention.output.dense")

@@ -30,7 +30,7 @@ class LibraryKernel:
     """One library routine on one kind of device.
 
     ``score`` is its capability beside the kernels of ``op``, for products of the sizes of
-    :mod:`ge2rt.fuse.products`. ``prepare(descs, device)`` makes the call of one step.
+    :mod:`ge2rt.fuse.products`. ``prepare(descs, device)`` makes the call of one step from Python.
     """
 
     name: str
@@ -38,6 +38,7 @@ class LibraryKernel:
     op: str
     score: int
     prepare: Callable[[Sequence[BufferDesc | None], Device], Call]
+    native: bool = False  # whether native code can make the call: NumPy's loop, on host memory
 
     @property
     def title(self) -> str:
@@ -172,7 +173,7 @@ def _three(
 
 
 _ROWS = (
-    LibraryKernel("matmul", "cpu", "GEMM_BIAS_ACT", 90, _three(_HostMatmul)),
+    LibraryKernel("matmul", "cpu", "GEMM_BIAS_ACT", 90, _three(_HostMatmul), native=True),
     LibraryKernel("matmul", "cuda", "GEMM_BIAS_ACT", 90, _three(_CudaMatmul)),
 )
 LIBRARY = {(row.name, row.kind): row for row in _ROWS}

@@ -20,16 +20,17 @@ from ge2rt.run.program_native import (
     Arriving,
     CallSpec,
     Leaving,
+    NativeStep,
     NativeSteps,
-    is_native,
     native_call,
+    native_steps,
 )
 from ge2rt.run.program_steps import FLAG_BYTES, KernelRun, LibraryRun, Run, prepare_steps
 
 if TYPE_CHECKING:
     from ge2rt.run.program_capture import CapturedProgram
 
-_LEAST_NATIVE = 2  # launches that are worth a native call of their own
+_LEAST_NATIVE = 2  # steps that are worth a native call of their own
 
 
 class Executable:
@@ -117,12 +118,8 @@ class Executable:
         """
         if not self.device.accepts("cpu"):
             return None
-        items = self._items[False]
-        if not items:
-            return None
-        native = [run for run in self.steps if not run.is_empty]
-        steps = self._native(native) if native else None
-        if native and steps is None:
+        steps = self._all_native()
+        if steps is None:
             return None
         bases = [0] * (len(self.program.buffers) + 1)
         arena = self.new_arena()
@@ -132,7 +129,7 @@ class Executable:
             flags = (arena.address, self._flag_bytes)
 
         def on_fault(code: int) -> NoReturn:
-            if code and steps is not None:
+            if code:
                 steps.fault(code)
             assert arena is not None
             self._raise_outside(arena)
@@ -141,7 +138,7 @@ class Executable:
             inputs=tuple(_arriving(slot) for slot in self.inputs),
             outputs=tuple(Leaving(slot.shape, slot.numpy, slot.base) for slot in self.outputs),
             bases=tuple(bases), steps=steps, exclusive=arena is not None, flags=flags,
-            single=single, limit=steps.limit if steps else 1,
+            single=single, limit=steps.limit,
         )  # fmt: skip
         return native_call(spec, miss, on_fault, (self, arena, steps))
 
@@ -235,38 +232,38 @@ class Executable:
         """Launches in a row become one native call each; all others are called from Python."""
         bases = frozenset(slot.base for slot in self.inputs) if loose else frozenset()
         items: list[_Item] = []
-        row: list[KernelRun] = []
+        row: list[tuple[Run, tuple[NativeStep, ...]]] = []
 
         def close() -> None:
-            steps = self._native(row, bases) if len(row) >= _LEAST_NATIVE else None
-            items.extend([_Native(steps)] if steps else [_Launch(run) for run in row])
+            steps = [step for _, native in row for step in native]
+            if len(steps) >= _LEAST_NATIVE:
+                items.append(_Native(NativeSteps(steps)))
+            else:
+                items.extend(self._python(run) for run, _ in row)
             row.clear()
 
         for run in self.steps:
-            if run.is_empty:
-                continue
-            if isinstance(run, KernelRun) and is_native(run, _variant(run, bases)):
-                row.append(run)
-                continue
-            close()
-            items.append(_Launch(run) if isinstance(run, KernelRun) else _Library(run, self.device))
+            native = native_steps(run, bases) if not run.is_empty else ()
+            if native:
+                row.append((run, native))
+            elif native is None:
+                close()
+                items.append(self._python(run))
         close()
         return tuple(items)
 
-    def _native(
-        self, runs: Sequence[Run], loose: frozenset[int] = frozenset()
-    ) -> NativeSteps | None:
-        kernels = [run for run in runs if isinstance(run, KernelRun)]
-        if len(kernels) != len(runs):
-            return None
-        variants = [_variant(run, loose) for run in kernels]
-        if all(is_native(*pair) for pair in zip(kernels, variants, strict=True)):
-            return NativeSteps(kernels, variants)
-        return None
+    def _python(self, run: Run) -> _Item:
+        return _Launch(run) if isinstance(run, KernelRun) else _Library(run, self.device)
 
-
-def _variant(run: KernelRun, loose: frozenset[int]) -> Any:
-    return run.plan.compiled(aligned=run.is_aligned(loose))
+    def _all_native(self) -> NativeSteps | None:
+        """All steps as one native call; None where one needs Python, or there are none."""
+        found: list[NativeStep] = []
+        for run in self.steps:
+            native = native_steps(run, frozenset()) if not run.is_empty else ()
+            if native is None:
+                return None
+            found.extend(native)
+        return NativeSteps(found) if found else None
 
 
 def _arriving(slot: InputSlot) -> Arriving:

@@ -427,6 +427,18 @@ answer:
   ret ptr %code_object
 }
 
+; a step that calls a loop of NumPy's: context is {loop, -> dimensions, -> steps, data}
+define i32 @ge2rt_loop(ptr %context, ptr %packed) {
+  %args = alloca [3 x ptr]
+  call void @llvm.memcpy.p0.p0.i64(ptr %args, ptr %packed, i64 24, i1 false)
+  %loop = load ptr, ptr %context
+  %dimensions = call ptr @ge2rt_object(ptr %context, i64 1)
+  %steps = call ptr @ge2rt_object(ptr %context, i64 2)
+  %data = call ptr @ge2rt_object(ptr %context, i64 3)
+  call void %loop(ptr %args, ptr %dimensions, ptr %steps, ptr %data)
+  ret i32 0
+}
+
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()

@@ -15,16 +15,20 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ge2rt.base.errors import Ge2rtError, InternalError
+from ge2rt.device.api import NativeEntry
+from ge2rt.run.blas import matmul_loop, products
 from ge2rt.run.plan import Compiled
 from ge2rt.run.program_ir import ARRAY_FIELDS, CALL_WORDS, MAX_PROGRAM_ARGS, STEP_BYTES
-from ge2rt.run.program_steps import KernelRun
-from ge2rt.run.stub import Stub, get_stub
+from ge2rt.run.program_steps import KernelRun, LibraryRun, Run
+from ge2rt.run.stub import get_stub
 
 _SLOT = struct.Struct("=iiq")
 _STEP = struct.Struct("=QQQQiiQ")
 _INPUT = struct.Struct("=QqQQQq")
 _OUTPUT = struct.Struct("=QQq")
 _WORD = struct.Struct("=q")
+
+HOLD_LOCK_US = 10.0  # of expected work that may be done without giving up the interpreter lock
 
 assert _STEP.size == STEP_BYTES
 
@@ -44,82 +48,137 @@ class Memory:
         self._kept.append(raw)
         return address
 
+    def words(self, values: Sequence[int]) -> int:
+        """The address of 64-bit integers."""
+        return self.put(b"".join(_WORD.pack(value) for value in values))
+
     def keep(self, thing: Any) -> int:
         """The address of a Python object, which lives from now on."""
         self._kept.append(thing)
         return id(thing)
 
 
-class NativeSteps:
-    """Consecutive launches that native code makes in one call."""
+@dataclass(frozen=True)
+class NativeStep:
+    """One call of native code: ``kernel(context, packed arguments)``; 0 is success.
 
-    def __init__(self, runs: Sequence[KernelRun], variants: Sequence[Compiled]) -> None:
+    ``slots`` are (base, offset in the arguments, bytes added); ``fault`` raises what another status
+    means; ``keep`` lives as long as the step.
+    """
+
+    label: str
+    kernel: int
+    context: int
+    image: bytes
+    slots: tuple[tuple[int, int, int], ...]
+    estimate: int  # address of the expected ticks
+    limit: int
+    fault: Callable[[int], Any]
+    keep: Any
+
+
+class NativeSteps:
+    """Consecutive steps that native code makes in one call."""
+
+    def __init__(self, steps: Sequence[NativeStep]) -> None:
         stub = get_stub()
         assert stub is not None
-        self.runs = tuple(runs)
-        self._variants = tuple(variants)
+        self.steps = tuple(steps)
         self._memory = Memory()
-        steps = [self._step(*pair) for pair in zip(runs, variants, strict=True)]
-        self.address = self._memory.put(b"".join(steps))
+        self.address = self._memory.put(b"".join(map(self._pack, steps)))
         self.count = len(steps)
-        self.limit = min(_entry(variant).limit for variant in variants)
+        self.limit = min(step.limit for step in steps)
         self._call = stub.function("row", (self.address, self.count, self.limit), b"steps")
 
-    def _step(self, run: KernelRun, variant: Compiled) -> bytes:
-        entry = _entry(variant)
-        assert entry is not None
-        args = variant.problem.args
-        image = variant.pack([0] * len(run.operands))
-        slots = []
-        place = 0
-        for slot in args:
-            # "@" aligns each value as a C compiler does; pointers come first and are 8 bytes
-            if slot.kind == "pointer":
-                operand = run.operands[slot.value]
-                assert operand is not None
-                slots.append(_SLOT.pack(operand.base, place, operand.added + slot.offset))
-                place += 8
+    def _pack(self, step: NativeStep) -> bytes:
+        slots = b"".join(_SLOT.pack(*slot) for slot in step.slots)
         return _STEP.pack(
-            entry.address, entry.context, self._memory.put(image),
-            self._memory.put(b"".join(slots)), len(image), len(slots), entry.estimate,
+            step.kernel, step.context, self._memory.put(step.image), self._memory.put(slots),
+            len(step.image), len(step.slots), step.estimate,
         )  # fmt: skip
 
     def run(self, bases: ctypes.Array[ctypes.c_int64]) -> None:
-        """Launch all; raises what the first fault means."""
+        """Run all; raises what the first fault means."""
         code = self._call(ctypes.addressof(bases))
         if code:
             self.fault(code)
 
     def fault(self, code: int) -> NoReturn:
         """Raise what a code other than 0 means: the number of the step, and its status."""
-        number, status = (code >> 32) - 1, code & 0xFFFFFFFF
-        launcher: Any = self._variants[number].launcher
-        run = self.runs[number]
+        step, status = self.steps[(code >> 32) - 1], code & 0xFFFFFFFF
+        try:
+            step.fault(status)
+        except Ge2rtError as fault:
+            raise fault.about(where=step.label) from None
+        raise InternalError(f"{step.label} reports status {status} without a reason")
+
+
+def native_steps(run: Run, loose: frozenset[int]) -> tuple[NativeStep, ...] | None:
+    """What native code does for a step, or None where it needs Python."""
+    if get_stub() is None:
+        return None
+    if isinstance(run, LibraryRun):
+        return _native_products(run) if run.kernel.native else None
+    variant = run.plan.compiled(aligned=run.is_aligned(loose))
+    launcher: Any = variant.launcher
+    entry = getattr(launcher, "native", None)
+    pool = getattr(run.plan.device, "pool", None)
+    if entry is None or not entry.estimate or pool is None or not pool.native:
+        return None
+    if not launcher.kernel.param_bytes <= variant.packer.size <= MAX_PROGRAM_ARGS:
+        return None
+    return (_native_kernel(run, variant, entry),)
+
+
+def _native_kernel(run: KernelRun, variant: Compiled, entry: NativeEntry) -> NativeStep:
+    launcher: Any = variant.launcher
+
+    def fault(status: int) -> NoReturn:
         try:
             launcher.fault(status)
-        except Ge2rtError as fault:
-            raise fault.replaced(kernel=run.plan.kernel, where=run.label) from None
-        raise InternalError(f"the device reports status {status} without a reason")
+        except Ge2rtError as raised:
+            raise raised.replaced(kernel=run.plan.kernel) from None
+        raise InternalError("the device reports a status without a reason")
+
+    slots = []
+    pointers = [slot for slot in variant.problem.args if slot.kind == "pointer"]  # the first ones
+    for place, slot in enumerate(pointers):
+        operand = run.operands[slot.value]
+        assert operand is not None
+        slots.append((operand.base, 8 * place, operand.added + slot.offset))
+    return NativeStep(
+        run.label, entry.address, entry.context, variant.pack([0] * len(run.operands)),
+        tuple(slots), entry.estimate, entry.limit, fault, variant,
+    )  # fmt: skip
 
 
-def is_native(run: KernelRun, variant: Compiled) -> bool:
-    """Whether native code can make this launch: the CPU device's, with its own threads."""
-    launcher: Any = variant.launcher
-    entry = _entry(variant)
-    if entry is None or not entry.estimate or get_stub() is None:
-        return False
-    pool = getattr(run.plan.device, "pool", None)
-    pointers = [slot.kind == "pointer" for slot in variant.problem.args]
-    return (
-        pool is not None
-        and pool.native
-        and launcher.kernel.param_bytes <= variant.packer.size <= MAX_PROGRAM_ARGS
-        and pointers == sorted(pointers, reverse=True)
-    )
+def _native_products(run: LibraryRun) -> tuple[NativeStep, ...] | None:
+    """A product of matrices by the loop of ``np.matmul``."""
+    descs = [desc for desc in run.descs if desc is not None]
+    operands = [operand for operand in run.operands if operand is not None]
+    loop, calls, stub = matmul_loop(descs[0].dtype.numpy), products(descs), get_stub()
+    if loop is None or calls is None or stub is None:
+        return None
+    ticks = run.device.pool.ticks_per_us
+    steps = []
+    for call in calls:
+        memory = Memory()
+        tables = [memory.words(numbers) for numbers in (call.dimensions, call.steps)]
+        context = memory.words([loop.address, *tables, loop.data])
+        slots = tuple(
+            (operand.base, 8 * place, operand.added + added)
+            for place, (operand, added) in enumerate(zip(operands, call.added, strict=True))
+        )
+        estimate = memory.words([int(call.expected_us * ticks)])
+        steps.append(NativeStep(
+            run.label, stub.address("loop"), context, bytes(24), slots, estimate,
+            int(HOLD_LOCK_US * ticks), _never, memory,
+        ))  # fmt: skip
+    return tuple(steps)
 
 
-def _entry(variant: Compiled) -> Any:
-    return getattr(variant.launcher, "native", None)
+def _never(status: int) -> NoReturn:
+    raise InternalError(f"a loop of NumPy's gave status {status}")
 
 
 @dataclass(frozen=True)
@@ -149,7 +208,7 @@ class CallSpec:
     inputs: tuple[Arriving, ...]
     outputs: tuple[Leaving, ...]
     bases: tuple[int, ...]
-    steps: NativeSteps | None
+    steps: NativeSteps
     exclusive: bool
     flags: tuple[int, int]  # address and bytes of the fault flags
     single: bool
@@ -174,12 +233,9 @@ def native_call(
 
 
 def _words(spec: CallSpec, on_fault: Callable[[int], Any], memory: Memory) -> list[int]:
-    def numbers(values: Sequence[int]) -> int:
-        return memory.put(b"".join(_WORD.pack(value) for value in values))
-
     inputs = b"".join(
-        _INPUT.pack(memory.keep(i.dtype), len(i.shape), numbers(i.shape), numbers(i.strides),
-                    i.mask, i.base)
+        _INPUT.pack(memory.keep(i.dtype), len(i.shape), memory.words(i.shape),
+                    memory.words(i.strides), i.mask, i.base)
         for i in spec.inputs
     )  # fmt: skip
     outputs = b"".join(
@@ -188,8 +244,8 @@ def _words(spec: CallSpec, on_fault: Callable[[int], Any], memory: Memory) -> li
     steps = spec.steps
     words = [
         len(spec.inputs), len(spec.outputs), len(spec.bases), memory.put(inputs),
-        memory.put(outputs), numbers(spec.bases), steps.address if steps else 0,
-        steps.count if steps else 0, 0, int(spec.exclusive),
+        memory.put(outputs), memory.words(spec.bases), steps.address,
+        steps.count, 0, int(spec.exclusive),
         int(spec.single and len(spec.outputs) == 1), memory.keep(np.empty),
         memory.keep(np.ndarray), memory.keep(on_fault), spec.limit, *spec.flags,
     ]  # fmt: skip
@@ -216,9 +272,3 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
     if known_arrays():
         return ctypes.c_int64.from_address(id(array) + ARRAY_FIELDS["DATA"]).value
     return int(array.__array_interface__["data"][0])
-
-
-__all__ = [
-    "Arriving", "CallSpec", "Leaving", "Memory", "NativeSteps", "Stub", "address_of", "is_native",
-    "known_arrays", "native_call",
-]  # fmt: skip

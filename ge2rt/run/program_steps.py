@@ -89,6 +89,7 @@ class LibraryRun:
     kernel: LibraryKernel
     descs: tuple[BufferDesc | None, ...]
     operands: Operands
+    device: Any
     flag = -1
     is_empty = False
 
@@ -140,7 +141,7 @@ def _prepare(
     ]
     if isinstance(step, LibraryStep):
         kernel = find_library(step.name, device.props.kind)
-        return LibraryRun(step, kernel, tuple(descs), tuple(operands))
+        return LibraryRun(step, kernel, tuple(descs), tuple(operands), device)
     if flag >= 0:
         descs[-1] = BufferDesc((1,), DTYPES["i32"], (0,), device=device.name)
         operands[-1] = Operand(len(program.buffers), flag * FLAG_BYTES)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ge2rt.device.objects import Linked
     from ge2rt.run.fastpath import Target
 
-FUNCTIONS = ("plan", "launch", "row", "call")
+FUNCTIONS = ("plan", "launch", "row", "call", "loop")
 
 _METH_FASTCALL = 0x80
 _SLOT = struct.Struct("=iiq")
@@ -126,6 +126,10 @@ class Stub:
         self._addresses = {name: linked[f"ge2rt_{name}"].address for name in FUNCTIONS}
         self._methods: dict[tuple[str, bytes], _MethodDef] = {}
         self._keep = linked
+
+    def address(self, kind: str) -> int:
+        """The address of a C function of the stub."""
+        return self._addresses[kind]
 
     def function(self, kind: str, state: tuple[Any, ...], doc: bytes) -> Callable[..., Any]:
         """A built-in function over ``state``, which the native code reads as its self."""

@@ -15,11 +15,13 @@ from program_samples import Builder, sums, take_kernel, take_program
 from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeError
 from ge2rt.device.registry import get_device
 from ge2rt.fuse.program import View
+from ge2rt.run import blas as blas_room
 from ge2rt.run import program as programs
-from ge2rt.run import specialize, stub
+from ge2rt.run import program_native, specialize, stub
 from ge2rt.run.program import Executable
 from ge2rt.run.program_arrays import Arena
 
+_FIELDS_OF_NAME = 56  # where a ufunc has its name: no types there
 RNG = np.random.default_rng(0)
 
 
@@ -203,8 +205,16 @@ def test_rank_zero(native):
 # -- products by the library ---------------------------------------------------------------------
 
 
+@pytest.fixture(params=["loop", "np.matmul"])
+def blas(request, monkeypatch):
+    """Runs a test twice: products by NumPy's inner loop, and by ``np.matmul`` from Python."""
+    if request.param != "loop":
+        monkeypatch.setattr(program_native, "matmul_loop", lambda dtype: None)
+    return request.param
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_a_product_between_kernels(dtype):
+def test_a_product_between_kernels(blas, dtype):
     made = Builder()
     a = made.buffer("input", 3, 5, 7, dtype=dtype)
     b = made.buffer("input", 3, 4, 7, dtype=dtype)
@@ -217,11 +227,72 @@ def test_a_product_between_kernels(dtype):
         a, b = (floats(*s, dtype={"f32": "f4", "f64": "f8"}[dtype]) for s in [(3, 5, 7), (3, 4, 7)])
         wanted = np.abs(-a @ b.swapaxes(1, 2))
         assert np.allclose(exe.run([a, b])[0], wanted, rtol=1e-5, atol=1e-5)
-    assert exe.function(lambda *_: None) is None
+    assert (exe.function(lambda *_: None) is not None) == (blas == "loop")
     assert "NumPy's BLAS: asked for" in exe.steps[1].reason
 
 
-def test_a_product_warns_as_little_as_a_kernel():
+@pytest.mark.parametrize(
+    ("batch", "order"),
+    [((), (0, 1)), ((6,), (0, 1, 2)), ((2, 3), (0, 1, 2, 3)), ((2, 3), (0, 2, 1, 3)),
+     ((2, 3, 4), (2, 0, 1, 3, 4)), ((1, 5), (0, 2, 1, 3)), ((400, 2), (1, 0, 2, 3))],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("offset", [0, 3])
+def test_batches_of_products_that_lie_anyhow(blas, batch, order, offset):
+    """The first factor is a permuted view, the second has its matrices transposed."""
+    m, k, n = 3, 4, 5
+    full = [0] * (len(batch) + 2)
+    for place, axis in enumerate(order):
+        full[axis] = (*batch, m, k)[place]
+    a = np.ascontiguousarray(floats(offset + int(np.prod(full))))
+    view = a[offset:].reshape(full).transpose(order)
+    b = floats(*batch, n, k)
+    made = Builder()
+    x = made.buffer("input", a.size)
+    w = made.buffer("input", *b.shape)
+    out = made.buffer("output", *batch, m, n)
+    turned = b.swapaxes(-1, -2)
+    made.matmul(View(x, view.shape, tuple(s // 4 for s in view.strides), offset),
+                View(w, turned.shape, tuple(s // 4 for s in turned.strides)), out)  # fmt: skip
+    exe = executable(made.program())
+    wanted = view @ turned
+    assert np.allclose(exe.run([a, b])[0], wanted, rtol=1e-5, atol=1e-5)
+    native = blas == "loop" and batch != (400, 2)
+    assert (exe.function(lambda *_: None) is not None) == native
+
+
+def test_a_broadcast_factor(blas):
+    made = Builder()
+    a, b = made.buffer("input", 4, 3), made.buffer("input", 6, 3, 5)
+    made.matmul(View(a, (6, 4, 3), (0, 3, 1)), b, made.buffer("output", 6, 4, 5))
+    a, b = floats(4, 3), floats(6, 3, 5)
+    assert np.allclose(executable(made.program()).run([a, b])[0], a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_an_empty_sum_is_zero(blas):
+    made = Builder()
+    made.matmul(made.buffer("input", 4, 0), made.buffer("input", 0, 5), made.buffer("output", 4, 5))
+    (out,) = executable(made.program()).run([floats(4, 0), floats(0, 5)])
+    assert np.array_equal(out, np.zeros((4, 5)))
+
+
+def test_the_loop_is_used_only_if_it_multiplies(monkeypatch):
+    blas_room.matmul_loop.cache_clear()
+    assert blas_room.matmul_loop(np.dtype("f4")) is not None
+    assert blas_room.matmul_loop(np.dtype("M8[s]")) is None
+    blas_room.matmul_loop.cache_clear()
+    monkeypatch.setitem(blas_room._FIELDS, "types", _FIELDS_OF_NAME)
+    assert blas_room.matmul_loop(np.dtype("f4")) is None
+    monkeypatch.undo()
+    blas_room.matmul_loop.cache_clear()
+    monkeypatch.setattr(blas_room.np, "matmul", np.add)
+    wrong = blas_room.matmul_loop(np.dtype("f8"))
+    monkeypatch.undo()
+    blas_room.matmul_loop.cache_clear()
+    assert wrong is None
+
+
+def test_a_product_warns_as_little_as_a_kernel(blas):
     made = Builder()
     a = made.buffer("input", 2, 2)
     made.matmul(a, a, made.buffer("output", 2, 2))

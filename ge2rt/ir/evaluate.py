@@ -43,8 +43,8 @@ def apply(node: Node, operands: Iterable[Array]) -> Array:
         operands = [x.astype(np.float32) if _is_narrow(x) else x for x in operands]
     with np.errstate(all="ignore"):
         result = np.asarray(MEANING[node.op](*operands, **attrs))
-    wanted = node.type.element.numpy
-    return result if result.dtype == wanted else result.astype(wanted)
+        wanted = node.type.element.numpy
+        return result if result.dtype == wanted else result.astype(wanted)
 
 
 def _is_narrow(x: Array) -> bool:

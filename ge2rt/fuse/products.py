@@ -1,10 +1,10 @@
 """Own kernel or library for a product of matrices: the measured sizes, as one table.
 
 Measured on two cores with AVX-512, f32, own kernel on two threads, OpenBLAS on one (best times in
-microseconds, own / library): 64^3 8 / 5, 96^3 28 / 16, 128^3 33 / 42, 160^3 99 / 80, 256^3
-328 / 321, 512^3 3,540 / 2,060 (two threads), and for factors that do not fill a tile of 64 x 64 (m x n x k):
-1x64x64 8 / 0.7, 1x256x256 65 / 3, 8x128x128 20 / 3, 16x768x768 1,230 / 242, 4096x4x64 388 / 60. Our
-kernel has bias and activation in the same launch, so the smallest products stay with it.
+microseconds, own / library): 64^3 8 / 5, 96^3 28 / 16, 128^3 33 / 42, 160^3 99 / 80, 256^3 328 /
+321, 512^3 3,540 / 2,060 (two threads), and for factors that do not fill a tile of 64 x 64 (m x n
+x k): 1x64x64 8 / 0.7, 1x256x256 65 / 3, 8x128x128 20 / 3, 16x768x768 1,230 / 242, 4096x4x64 388 /
+60. Our kernel has bias and activation in the same launch, so the smallest products stay with it.
 """
 
 from __future__ import annotations

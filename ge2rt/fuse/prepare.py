@@ -84,6 +84,7 @@ def _gelu_erf(m: _Maker) -> Node:
 _ACTIVATIONS: Mapping[str, Callable[[_Maker], Node]] = {
     "none": lambda m: m.z,
     "relu": lambda m: m.op("maximum", m.z, 0.0),
+    "relu_where": lambda m: m.op("select", m.op("gt", m.z, 0.0), m.z, 0.0),
     "leaky_relu": lambda m: m.op("select", m.op("lt", m.z, 0.0), m.op("mul", m.z, m.slope), m.z),
     "gelu": _gelu,
     "gelu_erf": _gelu_erf,

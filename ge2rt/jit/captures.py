@@ -63,6 +63,13 @@ class Captures:
                 return each.name
         return ""
 
+    def renew(self) -> bool:
+        """Note the objects that are there now, equal to those before; whether any is another."""
+        fresh = [Noted(each.name, each.read, each.read()) for each in self.noted]
+        differ = any(a.value is not b.value for a, b in zip(fresh, self.noted, strict=True))
+        self.noted = fresh
+        return differ
+
     @property
     def arrays(self) -> list[tuple[str, Any]]:
         """The arrays among them."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
-from ge2rt.jit.arguments import ArrayKey, Call, NumberKey, array_key, settled
+from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey, array_key, settled
 from ge2rt.jit.backend import Built
 from ge2rt.jit.captures import Captures
+from ge2rt.jit.faults import RangeError
+from ge2rt.jit.quick import NUMBERS, missed, write_quick
 from ge2rt.jit.tracing import TracedCall
+from ge2rt.jit.trees import LEAF
 
-NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
+Quick = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Form:
     captures: Captures
     captured_keys: tuple[ArrayKey, ...]
     reason: str
+    quicks: dict[tuple[int, tuple[str, ...]], Quick | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -74,54 +78,23 @@ class Form:
                     next_step="pass a copy, or write x = x + y instead of x += y",
                 )  # fmt: skip
 
-    def quick(self) -> Callable[..., Any] | None:
-        """Native code for calls with plain positional arrays, or None; a miss is MISS."""
-        result, captured = self.traced.result, self.traced.captured
+    def quick(self, binder: Binder, style: tuple[int, tuple[str, ...]]) -> Quick | None:
+        """A quick function for calls of this style (see :mod:`ge2rt.jit.quick`), or None."""
         function = getattr(self.built.runner, "function", None)
+        if function is None or self.traced.written or self.traced.pinned:
+            return None  # contents are compared, arguments written: that is for the long way
+        if not self.built.graph.outputs:
+            return None
+        result = self.traced.result
+        native: Quick | None = function(missed, single=result.single)
+        if native is None:
+            return None
         plain = all(isinstance(key, ArrayKey) for key in self.call.keys)
-        flat = all(not hasattr(s, "parts") for _, s in self.call.structure)  # type: ignore[union-attr]
-        if function is None or not plain or not flat or self.traced.written:
-            return None
-        if not (result.single or result.flat):
-            return None
-        native: Callable[..., Any] | None = function(_missed, single=result.single)
-        if native is None or not (self.captures.noted or captured or self.traced.pinned):
+        flat = all(structure == LEAF for _, structure in self.call.structure)  # type: ignore[union-attr]
+        bare = not (style[1] or self.captures.noted or self.traced.captured)
+        if plain and flat and bare and (result.single or result.flat):
             return native
-        return _guarded(native, self, captured)
-
-
-def _missed(*arrays: Any) -> Any:
-    return MISS
-
-
-class _Miss:
-    """The answer of native code to a call that it does not know."""
-
-    def __repr__(self) -> str:
-        return "MISS"
-
-
-MISS = _Miss()
-
-
-def _guarded(
-    native: Callable[..., Any], form: Form, captured: tuple[Any, ...]
-) -> Callable[..., Any] | None:
-    """``native`` behind a look at what was captured: the very same objects, or a miss."""
-    if form.traced.pinned:
-        return None  # contents are compared: that is for the long way
-    pairs = tuple((noted.read, noted.value) for noted in form.captures.noted)
-
-    def guarded(*arrays: Any) -> Any:
-        try:
-            for read, value in pairs:
-                if read() is not value:
-                    return MISS
-        except (KeyError, IndexError, AttributeError, ValueError, TypeError):
-            return MISS
-        return native(*arrays, *captured)
-
-    return guarded
+        return write_quick(self, binder, style, native)
 
 
 def _array(leaf: Any, key: Any) -> Any:
@@ -129,8 +102,6 @@ def _array(leaf: Any, key: Any) -> Any:
         try:
             return np.array(leaf, NUMBERS[key.kind])
         except OverflowError:
-            from ge2rt.jit.faults import RangeError
-
             raise RangeError(
                 f"Python integer {leaf} does not fit int64", next_step="pass a float"
             ) from None

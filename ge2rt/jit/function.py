@@ -15,7 +15,8 @@ from ge2rt.base.text import show
 from ge2rt.jit.arguments import ArrayKey, Binder, Call
 from ge2rt.jit.backend import Build, default_build
 from ge2rt.jit.captures import Captures, capture
-from ge2rt.jit.compiled import MISS, Compiled, Form
+from ge2rt.jit.compiled import Compiled, Form
+from ge2rt.jit.quick import MISS
 from ge2rt.jit.scope import active
 from ge2rt.jit.traced import Concretise
 from ge2rt.jit.tracing import TracedCall, trace_call
@@ -84,7 +85,8 @@ class JitFunction:
         self._lock = ForkLock(reentrant=True)
         self._forms: OrderedDict[Hashable, Form] = OrderedDict()
         self._concrete: dict[Hashable, frozenset[int]] = {}
-        self._quick: tuple[Callable[..., Any], ...] = ()
+        self._quick: tuple[Callable[..., Any], ...] = ()  # for positional arguments
+        self._named: tuple[Callable[..., Any], ...] = ()  # for keywords as well
         self._log: list[Specialisation] = []
         self._check_dynamic()
 
@@ -93,6 +95,11 @@ class JitFunction:
         if not kwargs:
             for quick in self._quick:
                 result = quick(*args)
+                if result is not MISS:
+                    return result
+        else:
+            for quick in self._named:
+                result = quick(*args, **kwargs)
                 if result is not MISS:
                     return result
         return self._slow(args, kwargs)
@@ -118,14 +125,17 @@ class JitFunction:
         with self._lock:
             self._forms.clear()
             self._concrete.clear()
-            self._quick = ()
+            self._quick = self._named = ()
 
     # -- the long way ------------------------------------------------------------------------------
     def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         call = self._binder.bind(args, kwargs)
         if active() is not None and call.traced:
             return self._function(*args, **kwargs)  # part of the trace in progress
-        return self._form(call).run(call.leaves)
+        form = self._form(call)
+        result = form.run(call.leaves)
+        self._remember(form, (len(args), tuple(sorted(kwargs))))
+        return result
 
     def _form(self, call: Call) -> Form:
         """The compiled form for a call, made where there is none or what it captured changed."""
@@ -138,7 +148,10 @@ class JitFunction:
                 reason = form.stale()
                 if not reason:
                     self._forms.move_to_end(exact.key)
+                    if form.captures.renew():
+                        self._forget(form)
                     return form
+                self._forget(form)
             return self._make(call, reason)
 
     def _make(self, call: Call, reason: str) -> Form:
@@ -154,7 +167,6 @@ class JitFunction:
         self._forms[exact.key] = form
         if len(self._forms) > _MOST_FORMS:
             self._forms.popitem(last=False)
-        self._remember(form)
         kernels = len(getattr(built.program, "steps", ()))
         listed = ", ".join(f"{n}: {k}" for n, k in zip(exact.names, exact.keys, strict=True))
         self._log.append(Specialisation(
@@ -174,10 +186,27 @@ class JitFunction:
                 places = places | wanted.leaves
                 self._concrete[base] = places
 
-    def _remember(self, form: Form) -> None:
-        quick = form.quick()
-        if quick is not None:
-            self._quick = (quick, *self._quick)[:_MOST_QUICK]
+    def _forget(self, form: Form) -> None:
+        """Try the form no more before looking for it."""
+        gone = [quick for quick in form.quicks.values() if quick is not None]
+        self._quick = tuple(quick for quick in self._quick if quick not in gone)
+        self._named = tuple(quick for quick in self._named if quick not in gone)
+        form.quicks.clear()
+
+    def _remember(self, form: Form, style: tuple[int, tuple[str, ...]]) -> None:
+        """Have further calls of this style try the form at once."""
+        with self._lock:
+            known = form.quicks.get(style)
+            if style not in form.quicks:
+                known = form.quicks[style] = form.quick(self._binder, style)
+            if known is None:
+                return
+            have = self._named if style[1] else self._quick
+            kept = (known, *(quick for quick in have if quick is not known))[:_MOST_QUICK]
+            if style[1]:
+                self._named = kept
+            else:
+                self._quick = kept
 
     def _reason(self, call: Call) -> str:
         if not self._forms:

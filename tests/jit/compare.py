@@ -9,7 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ge2rt.jit import jit
+from ge2rt.jit import JitFunction
+from ge2rt.jit.backend import Build, build_reference
 from ge2rt.jit.trees import flatten
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -71,12 +72,12 @@ def outcome(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Any, E
 
 def check(
     function: Callable[..., Any], arrays: Sequence[Any], *, sums: bool = False,
-    loose: float = 1.0, weak_bf16: bool = True,
+    loose: float = 1.0, build: Build = build_reference,
 ) -> None:  # fmt: skip
     """Equal results, or an error of the same family from both."""
     want, fault = outcome(function, [np.array(a, copy=True) if isinstance(a, np.ndarray) else a
                                      for a in arrays])  # fmt: skip
-    got, own = outcome(jit(function), arrays)
+    got, own = outcome(JitFunction(function, build=build), arrays)
     if fault is not None:
         assert own is not None, f"NumPy raises {fault!r}, jit gives {got!r}"
         assert isinstance(own, (TypeError, ValueError, OverflowError)), own

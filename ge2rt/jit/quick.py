@@ -1,0 +1,172 @@
+"""The repeated call: a function written for one form, which looks at what it must and no more.
+
+It checks what was captured, takes containers apart by what they were, and hands the arrays to
+native code, which compares types, dtypes, shapes and strides. Whatever differs is a MISS: the long
+way owns all messages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey
+from ge2rt.jit.trees import Branch, Structure
+
+NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
+
+
+class _Miss:
+    """The answer to a call that a form is not for."""
+
+    def __repr__(self) -> str:
+        return "MISS"
+
+
+MISS = _Miss()
+
+
+def missed(*arrays: Any) -> Any:
+    """What native code does with arrays that it does not know."""
+    return MISS
+
+
+class _Writer:
+    """Lines of the function, and the objects that they name."""
+
+    def __init__(self, keys: tuple[Any, ...]) -> None:
+        self.keys = keys
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {"MISS": MISS}
+        self.leaves: list[str] = []
+
+    def name(self, value: Any) -> str:
+        """A name for an object."""
+        name = f"v{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def require(self, condition: str) -> None:
+        """A miss unless the condition holds."""
+        self.lines.append(f"if not ({condition}): return MISS")
+
+    def let(self, expression: str) -> str:
+        """A local variable."""
+        name = f"t{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def take_apart(self, expression: str, structure: Structure | None) -> None:
+        """Collect the leaves of an argument."""
+        if not isinstance(structure, Branch):
+            self._leaf(expression)
+            return
+        local, kind = self.let(expression), structure.kind
+        self.require(f"type({local}) is {self.name(kind)}")
+        if not dataclasses.is_dataclass(kind):
+            self.require(f"len({local}) == {len(structure.parts)}")
+        for part, place in zip(structure.parts, _places(structure), strict=True):
+            key = self.name(place[1])
+            self.take_apart(f"{local}.{place[1]}" if place[0] else f"{local}[{key}]", part)
+
+    def _leaf(self, expression: str) -> None:
+        key = self.keys[len(self.leaves)]
+        if isinstance(key, ArrayKey):
+            self.leaves.append(expression)  # native code looks at it
+        elif isinstance(key, NumberKey):
+            local = self.let(expression)
+            self.require(f"type({local}) is {key.kind.__name__}")
+            array, dtype = self.name(np.array), self.name(NUMBERS[key.kind])
+            self.leaves.append(f"{array}({local}, {dtype})")
+        else:
+            self._static(self.let(expression), key)
+            self.leaves.append("")
+
+    def _static(self, local: str, key: StaticKey) -> None:
+        value = self.name(key.value)
+        same = f"type({local}) is type({value}) and {local} == {value}"
+        if isinstance(key.value, float):  # 0.0 is not -0.0
+            same += f" and repr({local}) == {self.name(repr(key.value))}"
+        self.require(f"{local} is {value} or {same}")
+
+
+def _places(structure: Branch) -> list[tuple[bool, Any]]:
+    """(is an attribute, key) of each part."""
+    kind = structure.kind
+    if issubclass(kind, dict):
+        return [(False, key) for key in structure.names]
+    if dataclasses.is_dataclass(kind):
+        return [(True, f.name) for f in dataclasses.fields(kind) if f.init]
+    return [(False, index) for index in range(len(structure.parts))]
+
+
+def write_quick(
+    form: Any, binder: Binder, style: tuple[int, tuple[str, ...]], native: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """The function for calls of this style: (positional arguments, names of the others)."""
+    expressions = _expressions(form.call.structure, binder, style)
+    if expressions is None:
+        return None
+    writer = _Writer(form.call.keys)
+    count, names = style
+    writer.require(f"len(_a) == {count}" + (f" and len(_k) == {len(names)}" if names else ""))
+    for noted in form.captures.noted:
+        writer.require(f"{writer.name(noted.read)}() is {writer.name(noted.value)}")
+    for expression, (_, structure) in zip(expressions, form.call.structure, strict=True):
+        writer.take_apart(expression, structure)
+    arrays = [writer.leaves[place] for place in form.traced.inputs]
+    arrays += [writer.name(array) for array in form.traced.captured]
+    call = f"{writer.name(native)}({', '.join(arrays)})"
+    result = form.traced.result
+    if result.single or result.flat:
+        writer.lines.append(f"return {call}")
+    else:
+        local = writer.let(call)
+        writer.lines.append(
+            f"return MISS if {local} is MISS else {writer.name(result.tree)}({local})"
+        )
+    return _compiled(writer, bool(names))
+
+
+def _compiled(writer: _Writer, named: bool) -> Callable[..., Any]:
+    faults = writer.name((KeyError, IndexError, AttributeError, ValueError, TypeError))
+    head = "def quick(*_a, **_k):" if named else "def quick(*_a):"
+    looks, last = writer.lines[:-1], writer.lines[-1]
+    if last.startswith("return MISS if"):
+        looks, last = writer.lines[:-2], f"{writer.lines[-2]}\n    {last}"
+    lines = [head, "    try:", *(f"        {line}" for line in looks),
+             f"    except {faults}:", "        return MISS", f"    {last}"]  # fmt: skip
+    exec("\n".join(lines), writer.scope)  # the text is made of numbers and of the names above only
+    made: Callable[..., Any] = writer.scope["quick"]
+    return made
+
+
+def _expressions(
+    structure: Any, binder: Binder, style: tuple[int, tuple[str, ...]]
+) -> list[str] | None:
+    """Where each bound argument stands in the call; None where that is not plain."""
+    if binder.signature is None:
+        return None
+    count, names = style
+    parameters: Mapping[str, inspect.Parameter] = binder.signature.parameters
+    order = list(parameters)
+    found = []
+    for name, _ in structure:
+        plain = name.removeprefix("**")
+        if plain in names and plain.isidentifier():
+            found.append(f"_k[{plain!r}]")
+            continue
+        if name not in parameters or not name.isidentifier():
+            return None
+        place = order.index(name)
+        if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            found.append(f"_a[{place}:]")
+        elif place < count:
+            found.append(f"_a[{place}]")
+        else:
+            return None
+    return found

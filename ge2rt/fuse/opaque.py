@@ -50,7 +50,7 @@ def _gemm(node: Node, seen: Located, out: View, choices: Choices) -> Step:
 def _attention(node: Node, seen: Located, out: View, choices: Choices) -> Step:
     views: list[View | None] = [seen(operand) for operand in node.inputs]
     views += [None] * (4 - len(views))
-    attrs = {"scale": node.attrs["scale"], "causal": node.attrs["causal"]}
+    attrs = {name: node.attrs[name] for name in ("scale", "causal", "diagonal")}
     return _step("ATTENTION", node, (*views, out), attrs)
 
 

@@ -175,6 +175,8 @@ def _written_out(builder: Builder, node: Node) -> Node:
         places = [
             builder.make("iota", shape=raw.shape, dtype="i64", axis=a) for a in (rank - 2, rank - 1)
         ]
+        gap = builder.make("full", shape=raw.shape, dtype="i64", value=node.attrs["diagonal"])
+        places[0] = builder.make("add", places[0], gap)
         scores = builder.make("select", builder.make("ge", *places), scores, low)
     axes = (rank - 1,)
     kept = (*raw.shape[:-1], 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.fuse.access import Layout, ViewOp, dense, resolve, view_of
@@ -85,7 +86,8 @@ class _Lowering:
     def _opaque_step(self, node: Node) -> Step:
         place = self.cut.places[node][0]
         out = view_of_layout(self.written[node, place.output], place.layout)
-        return opaque_step(node, self._seen, out, self.choose)
+        step = opaque_step(node, self._seen, out, self.choose)
+        return replace(step, members=(self.order[node],))
 
     def _seen(self, node: Node) -> View:
         """The view of a buffer that an operand is."""
@@ -108,9 +110,10 @@ class _Lowering:
             views.append(None)
             count += 1
         attrs = scalar_attrs(writer)
-        nodes = tuple(str(n.op) for n in self.graph.nodes if n in part.region.visited)
+        computed = [n for n in self.graph.nodes if n in part.region.visited]
+        nodes, members = tuple(n.op for n in computed), tuple(self.order[n] for n in computed)
         return KernelStep(
-            spec, tuple(views), count, attrs, _label(nodes), nodes, writer.operands.fault
+            spec, tuple(views), count, attrs, _label(nodes), nodes, writer.operands.fault, members
         )
 
 

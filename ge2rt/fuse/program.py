@@ -74,6 +74,7 @@ class KernelStep:
     label: str = ""
     nodes: tuple[str, ...] = ()  # what it computes, one text a node
     fault: bool = False
+    members: tuple[int, ...] = ()  # which nodes: their numbers in the printed graph
 
     @property
     def name(self) -> str:
@@ -107,6 +108,7 @@ class LibraryStep:
     reason: str = ""
     nodes: tuple[str, ...] = ()
     outputs: int = 1
+    members: tuple[int, ...] = ()
 
     @property
     def reads(self) -> tuple[int, ...]:

@@ -69,6 +69,11 @@ def spread(node: Node, rows: tuple[int, ...], inner: list[Node]) -> Node | None:
     if (1,) * (len(wanted) - small.type.rank) + small.shape != wanted:
         return None
     inner.append(node)
+    return _under(small, inner)
+
+
+def _under(small: Node, inner: list[Node]) -> Node:
+    """Values, one a row, before they took another shape."""
     while small.op in ("reshape", "cast"):
         inner.append(small)
         small = small.inputs[0]
@@ -89,7 +94,7 @@ def softmax(weights: Node) -> Softmax | None:
     total = spread(below, weights.shape[:-1], inner)
     if total is not None and weights.op == "mul":
         inner.append(total)
-        total = total.inputs[0] if total.op == "reciprocal" else None
+        total = _under(total.inputs[0], inner) if total.op == "reciprocal" else None
     return numerator(top, total, inner)
 
 

@@ -32,6 +32,8 @@ class Layout:
     @property
     def key(self) -> tuple[Shape, int]:
         """Equal for layouts of one shape that name the same addresses."""
+        if 0 in self.shape:
+            return (0,) * len(self.shape), 0
         steps = zip(self.shape, self.strides, strict=True)
         return tuple(0 if extent == 1 else step for extent, step in steps), self.offset
 

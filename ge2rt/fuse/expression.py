@@ -75,7 +75,9 @@ def constant_value(value: bool | int | float, dtype: str) -> bool | int | float:
 
 def constant_literal(value: bool | int | float, dtype: str) -> str:
     """A literal of the type in which values of the dtype are computed."""
-    return literal(value, DTYPES["f32" if dtype in HALVES else dtype])
+    text = literal(value, DTYPES["f32" if dtype in HALVES else dtype])
+    narrow = DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4  # int, in C++
+    return f"static_cast<{DTYPES[dtype].ctype}>({text})" if narrow else text
 
 
 def is_literal(value: bool | int | float, dtype: str) -> bool:

@@ -7,10 +7,11 @@ a buffer (it becomes *stored*) and the partition starts again: the result depend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ge2rt.base.errors import InternalError
 from ge2rt.fuse.access import Layout, NotAView, ViewOp, dense, inverse, is_view, resolve, view_of
 from ge2rt.fuse.program import Choices
 from ge2rt.fuse.trace import (
@@ -36,11 +37,28 @@ _TRIVIAL = 2  # ops on one buffer that are computed again rather than stored
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a node lies: an output's number or -1 for a temporary, and its layout there."""
+    """Where a node lies: an output's number or -1 for a temporary, and its layout there.
+
+    ``base`` is what a kernel computes to fill it, in the layout ``over``: the node, or what it is a
+    reshape or transposition of.
+    """
 
     node: Node
     layout: Layout
-    output: int = -1
+    output: int
+    base: Node
+    over: Layout
+
+    @classmethod
+    def of(cls, node: Node, layout: Layout, output: int = -1) -> Stored:
+        """With the base found."""
+        base, over = stripped(node, layout)
+        return cls(node, layout, output, base, over)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is filled from where the base lies already."""
+        return self.base.op == "input" or self.base.op in OPAQUE
 
 
 @dataclass(eq=False)
@@ -77,22 +95,17 @@ def partition(graph: Graph, homes: Mapping[Node, Layout], choices: Choices) -> P
     return _Partitioner(graph, homes, choices).run()
 
 
-def stripped(node: Node, stop: Iterable[Node] = ()) -> tuple[Node, Layout]:
-    """The node behind reshapes and transpositions, and its layout in a dense buffer of ``node``."""
-    views: list[tuple[ViewOp, Node]] = []
-    base = node
-    while base.op in ("reshape", "transpose") and base not in stop:
-        views.append((view_of(base), base.inputs[0]))
-        base = base.inputs[0]
-    layout = dense(node.shape)
-    for view, operand in views:
-        back = inverse(view, operand.shape)
+def stripped(node: Node, layout: Layout) -> tuple[Node, Layout]:
+    """The node behind reshapes and transpositions, and its layout where ``node`` has ``layout``."""
+    while node.op in ("reshape", "transpose"):
+        back = inverse(view_of(node), node.inputs[0].shape)
         assert back is not None
         try:
             layout = resolve((back,), layout)
         except NotAView:
-            return node, dense(node.shape)
-    return base, layout
+            break
+        node = node.inputs[0]
+    return node, layout
 
 
 class _Partitioner:
@@ -114,23 +127,26 @@ class _Partitioner:
             for operand in node.inputs:
                 self.require(operand)
         parts: list[Part] = []
-        for number in range(_ROUNDS):
+        for _ in range(_ROUNDS):
             missing = self._trace_all()
             if not missing:
                 parts = self._merge()
-                missing = self._shared(parts) if number < _ROUNDS - 1 else []
+                missing = self._shared(parts)
             if not missing:
                 break
             for node in missing:
                 self.require(node)
+        else:
+            raise InternalError(f"graph {self.graph.name} cannot be cut into kernels")
         return Partition(self.places, parts, self.opaque, self.homes)
 
     # -- buffers --------------------------------------------------------------------------------
 
     def _place_outputs(self) -> None:
         for number, output in enumerate(self.graph.outputs):
-            base, layout = stripped(output)
-            self.places.setdefault(base, []).append(Stored(base, layout, number))
+            base, layout = stripped(output, dense(output.shape))
+            stored = Stored(base, layout, number, base, layout)
+            self.places.setdefault(base, []).append(stored)
             if base.op != "input":
                 self.homes.setdefault(base, self.places[base][0].layout)
 
@@ -138,8 +154,9 @@ class _Partitioner:
         """Give a node a buffer of its own, if it has none."""
         if node not in self.homes:
             self.homes[node] = dense(node.shape)
-            self.places[node] = [Stored(node, self.homes[node])]
-            for part in [p for p in self.traced.values() if node in p.region.visited]:
+            self.places[node] = [Stored.of(node, self.homes[node])]
+            stale = [p for p in self.traced.values() if node in p.region.passed]
+            for part in stale:
                 self.traced.pop(part.targets[0].node, None)
 
     def require(self, node: Node) -> None:
@@ -164,9 +181,8 @@ class _Partitioner:
         for node in sorted(self.places, key=self._rank):
             if node in self.traced:
                 continue
-            fresh = [p for p in self.places[node] if self._is_computed(node) or p.output >= 0]
-            if not self._is_computed(node):
-                fresh = fresh[1:] if node.op != "input" else fresh  # copies of what lies elsewhere
+            # what an op of its own writes is copied to further places; an input to every one
+            fresh = self.places[node][1 if node.op in OPAQUE else 0 :]
             if fresh:
                 part, lacking = self._part_of(tuple(fresh))
                 missing.update(dict.fromkeys(lacking))
@@ -177,13 +193,10 @@ class _Partitioner:
     def _rank(self, node: Node) -> int:
         return self.order[node]
 
-    def _is_computed(self, node: Node) -> bool:
-        return node.op != "input" and node.op not in OPAQUE
-
     def _part_of(self, targets: tuple[Stored, ...]) -> tuple[Part, tuple[Node, ...]]:
         """The kernel for one node: with the reductions that cost the fewest cuts."""
         best: tuple[Part, tuple[Node, ...]] | None = None
-        for signature in self._signatures(targets[0].node):
+        for signature in self._signatures(targets[0]):
             found = self._trace(targets, signature)
             if best is None or len(found[1]) < len(best[1]):
                 best = found
@@ -195,11 +208,10 @@ class _Partitioner:
     def _trace(
         self, targets: tuple[Stored, ...], signature: Signature | None
     ) -> tuple[Part, tuple[Node, ...]]:
-        computed = [t.node for t in targets if self._is_computed(t.node)]
+        own = {t.node for t in targets if t.node is t.base and not t.is_copy}
         region, missing = trace(
-            [Target(t.node, t.layout) for t in targets], self.homes, set(computed), signature,
-            self.limits,
-        )  # fmt: skip
+            [Target(t.base, t.over) for t in targets], self.homes, own, signature, self.limits
+        )
         if signature is not None and not missing and not region.is_walked:
             # nothing tells the extents: the operands of the reductions are stored first
             missing = tuple(
@@ -209,9 +221,10 @@ class _Partitioner:
             )
         return Part(targets, signature, region), missing
 
-    def _signatures(self, node: Node) -> list[Signature | None]:
+    def _signatures(self, stored: Stored) -> list[Signature | None]:
         """The reductions that a node's kernel could contain, the most promising first."""
-        if not self._is_computed(node):
+        node = stored.base
+        if stored.is_copy or (node is not stored.node and node in self.homes):
             return [None]
         if node.op in REDUCTIONS:
             return [Signature.of(node)]
@@ -276,7 +289,7 @@ class _Partitioner:
                 return None
         else:
             alone = first if first.signature is None else second
-            if not all(self._suits(node, signature) for node in alone.nodes):
+            if not all(self._suits(stored.base, signature) for stored in alone.targets):
                 return None
         targets = first.targets + second.targets
         if len(targets) + len(first.region.leaves | second.region.leaves) > self.most:

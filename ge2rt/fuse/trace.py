@@ -205,6 +205,7 @@ class _Tracer:
     def make(self, node: Node, chain: Chain, place: Place) -> Visit:
         if node in self.leaves and node not in self.own:
             return self.load(node, self.leaves[node], chain, place)
+        self.region.passed.add(node)
         if is_view(node):
             value: Value = yield self.visit(node.inputs[0], (view_of(node), *chain), place)
             return value

@@ -84,6 +84,7 @@ class Region:
     values: list[Value] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     visited: set[Node] = field(default_factory=set)  # nodes computed here
+    passed: set[Node] = field(default_factory=set)  # the same, and the views between them
     leaves: set[Node] = field(default_factory=set)  # nodes whose buffers are read
 
     @property

@@ -27,7 +27,7 @@ from cpu.form_run import Batch, Way
 
 from ge2rt.ptx import codegen
 
-TOGETHER = 12  # forms in a kernel
+TOGETHER = 8  # forms in a kernel
 
 
 def chunks() -> Iterator[list[str]]:

@@ -68,6 +68,7 @@ class Writer:
         self.operands = Operands()
         self.names: dict[int, str] = {}
         self.count = 0
+        self.branches = 0
         self.places: dict[int, list[str]] = {}
         self.literal = expression.needs_literal(region.values)
         self.wide = any(v.dtype == "f64" and v.kind in ("load", "gather") for v in region.values)
@@ -238,9 +239,10 @@ class Writer:
             yield "*fault = 1;"
             return f"{expression.calc_type(value.dtype)}(0)"
         read = self.input_of(value)
+        number = self.fresh(value)[1:]  # a later pass writes the same value again
         indices = []
         for axis, arg in enumerate(value.args):
-            name = f"i{self.count + 1}_{axis}"
+            name = f"i{number}_{axis}"
             indices.append(name)
             checked = f"index_inside({self.name(arg)}, {read.name}_n{axis}, fault)"
             yield f"const index_t {name} = {checked};"
@@ -271,9 +273,9 @@ class Writer:
 
     def _branch(self, place: Place) -> list[str]:
         """Declares the coordinates of a branch."""
-        number = len(self.places)
+        self.branches += 1  # a name of its own in each pass: inner blocks may not shadow outer ones
         assert place.parent is not None
-        names = [f"e{number}_{axis}" for axis in range(len(place.shape))]
+        names = [f"e{self.branches}_{axis}" for axis in range(len(place.shape))]
         texts = [self.affine(layout, place.parent) for layout in place.coordinates]
         self.places[id(place)] = names
         return [

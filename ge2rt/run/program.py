@@ -208,7 +208,6 @@ class Executable:
             if isinstance(run, KernelRun) and run.flag >= 0 and flags[run.flag]:
                 raise InvalidArgumentError(
                     "an index lies outside of its array", kernel=run.label,
-                    where="; ".join(run.step.nodes),
                     next_step="indices must be in -n <= i < n along the axis that they index",
                 )  # fmt: skip
         raise InternalError("a fault without a flag")

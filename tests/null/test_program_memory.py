@@ -96,6 +96,8 @@ def test_an_arena_goes_to_calls_of_the_same_stream_only(arenas):
     pool.give(first, 7)
     assert pool.take(8) != first
     assert pool.take(7) == first
+    pool.give(first)
+    assert pool.take(8) != first
 
 
 def test_only_a_few_arenas_are_kept_and_clear_drops_them(arenas):

@@ -19,8 +19,10 @@ from ge2rt.ir.graph import Graph, Node
 from ge2rt.ir.make import input_node, make
 
 _HEAD = re.compile(r"graph (?P<name>\S+|'.*'|\".*\") \{$")
+# texts in quotes, tuples, and all else but quotes and brackets
+_INSIDE = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\([^()'\"]*\)|[^()'\"])*"
 _LINE = re.compile(
-    r"%(?P<number>\d+) = (?P<op>\w+)\((?P<inside>.*)\) : (?P<type>\w+\[[\d,]*\])"
+    rf"%(?P<number>\d+) = (?P<op>\w+)\((?P<inside>{_INSIDE})\) : (?P<type>\w+\[[\d,]*\])"
     r"(  # (?P<where>.*))?$"
 )
 _RETURN = re.compile(r"return (?P<values>.*)$")

@@ -63,6 +63,10 @@ class Captures:
                 return each.name
         return ""
 
+    def drop_changed(self) -> None:
+        """Forget what is not what it was: the function itself changes it, as a counter is."""
+        self.noted = [each for each in self.noted if each.unchanged()]
+
     def renew(self) -> bool:
         """Note the objects that are there now, equal to those before; whether any is another."""
         fresh = [Noted(each.name, each.read, each.read()) for each in self.noted]

@@ -6,7 +6,7 @@ import functools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
@@ -158,7 +158,8 @@ class JitFunction:
         started = time.perf_counter()
         captures = capture(self._function)
         exact, traced = self._trace(call)
-        captures = _useful(captures, traced)
+        captures.drop_changed()
+        traced = replace(traced, pinned=_pins(captures, traced))
         built = self._build(
             traced.graph, self._strides(exact, traced), self._home(exact), bool(self._dynamic),
             self._graph,
@@ -249,19 +250,22 @@ class JitFunction:
                 )  # fmt: skip
 
 
-def _useful(captures: Captures, traced: TracedCall) -> Captures:
-    """Captured arrays that were not made inputs may have shaped the graph: pin their content."""
-    used = set()
-    for array in traced.captured:
-        while array is not None:
-            used.add(id(array))
-            array = getattr(array, "base", None)
-    pins = traced.pinned
-    for _, array in captures.arrays:
-        if id(array) not in used and not any(array is have for have, _ in pins):
-            pins = (*pins, (array, array.copy()))
-    object.__setattr__(traced, "pinned", pins)
-    return captures
+def _pins(captures: Captures, traced: TracedCall) -> tuple[tuple[Any, Any], ...]:
+    """Arrays with copies: those that were not made inputs may have shaped the graph."""
+    used = {id(_owner(array)) for array in traced.captured}
+    pinned = {id(array) for array, _ in traced.pinned}
+    more = [
+        (array, array.copy()) for _, array in captures.arrays
+        if id(_owner(array)) not in used and id(array) not in pinned
+    ]  # fmt: skip
+    return (*traced.pinned, *more)
+
+
+def _owner(array: Any) -> Any:
+    """The object whose memory a view shows."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
 
 
 @overload

@@ -118,7 +118,7 @@ def gelu(x: Any, approximate: str = "tanh") -> Any:
     if approximate == "none":
         return 0.5 * value * (1.0 + erf(value * _SQRT_HALF))
     inner = _SQRT_2_OVER_PI * (value + 0.044715 * value * value * value)
-    return 0.5 * value * (1.0 + np.tanh(inner))  # type: ignore[call-overload]
+    return 0.5 * value * (1.0 + np.tanh(inner))
 
 
 @_ours("axis")

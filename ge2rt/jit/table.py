@@ -55,7 +55,9 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if isinstance(function, np.ufunc):
             return call_ufunc(function, "__call__", args, kwargs)
         raise not_covered(name, where())
-    options = _without_neutral(name, kwargs, keep=_accepted(builder))
+    accepted = _accepted(builder)
+    _refuse_out(name, accepted, args)
+    options = _without_neutral(name, kwargs, keep=tuple(n for n in accepted if n != "out"))
     try:
         return builder(*args, **options)
     except TypeError as fault:
@@ -86,6 +88,13 @@ def call_ufunc(
 def _accepted(builder: Callable[..., Any]) -> tuple[str, ...]:
     code = builder.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _refuse_out(name: str, accepted: tuple[str, ...], args: tuple[Any, ...]) -> None:
+    """An ``out`` that came by position."""
+    place = accepted.index("out") if "out" in accepted else len(args)
+    if place < len(args) and args[place] is not None:
+        raise not_covered(f"{name}(out=...)", where(), next_step=_HINTS["out"])
 
 
 def _without_neutral(

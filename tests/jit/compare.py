@@ -82,6 +82,9 @@ def check(
         assert own is not None, f"NumPy raises {fault!r}, jit gives {got!r}"
         assert isinstance(own, (TypeError, ValueError, OverflowError)), own
         return
+    if isinstance(own, OverflowError):  # np.where wraps such a number; here all functions refuse
+        assert "Python integer" in str(own)
+        return
     assert own is None, own
     same(got, want, sums=sums, loose=loose)
 

@@ -8,10 +8,10 @@ from datetime import date
 
 import numpy as np
 import pytest
-
-from ge2rt.jit.backend import Build, build_kernels, build_reference
 from jit.cases import CASES, Case
 from jit.compare import LAYOUTS, check, sample, strided
+
+from ge2rt.jit.backend import Build, build_kernels, build_reference
 
 _SLICES = 6
 

@@ -12,6 +12,7 @@ from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.shapes import reduced_shape
 from ge2rt.ir.graph import Node
+from ge2rt.jit.faults import not_covered
 from ge2rt.jit.promote import cast, full, kind_of, known, lift, materialise, view
 from ge2rt.jit.rules.pointwise import outer
 from ge2rt.jit.rules.shapes import axes_of, axis_of, ravel, reshaped
@@ -143,8 +144,6 @@ def _options(reduction: Reduction, names: tuple[str, ...]) -> Callable[..., Trac
         }  # fmt: skip
         given.update(zip(order, positional, strict=False))
         if given.pop("out", None) is not None:
-            from ge2rt.jit.faults import not_covered
-
             raise not_covered(
                 f"numpy.{reduction.op}(out=...)", _where(), next_step="assign the result instead"
             )

@@ -1,0 +1,184 @@
+"""Captured arrays are read on each call; captured values are guarded."""
+
+from __future__ import annotations
+
+import copy
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge2rt.jit import JitFunction, jit
+from ge2rt.jit.backend import build_kernels, build_reference
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+SCALE: Any = 2.0
+WEIGHTS: Any = np.ones(3, np.float32)
+CONFIG: Any = {"depth": 2, "sizes": [1, 2], "w": np.ones(3, np.float32)}
+SPACE = types.SimpleNamespace(gain=3.0, w=np.ones(3, np.float32))
+
+
+@pytest.fixture(params=[build_reference, build_kernels], ids=["reference", "kernels"])
+def build(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SCALE", "WEIGHTS", "CONFIG", "SPACE"):
+        monkeypatch.setitem(globals(), name, copy.deepcopy(globals()[name]))
+
+
+def test_content_is_read_on_each_call(build: Any) -> None:
+    weights = np.ones(3, np.float32)
+    f = JitFunction(lambda x: x * weights, build=build)
+    for value in (1, 2, 5):
+        weights[:] = value
+        np.testing.assert_array_equal(f(X), X * value)
+    assert f.stats().traces == 1
+    assert f.compile(X).constants == (weights,) or f.compile(X).constants[0] is weights
+
+
+def test_another_array_of_the_name(build: Any) -> None:
+    global WEIGHTS
+    f = JitFunction(lambda x: x * WEIGHTS, build=build)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), X)
+    WEIGHTS = np.full(3, 7, np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), X * 7)
+    WEIGHTS = np.full((2, 3), 4, np.float64)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), X * 4.0)
+        assert f(X).dtype == np.float64
+    assert f.stats().traces == 3
+    assert "WEIGHTS" in f.stats().specialisations[1].reason
+
+
+def test_numbers_are_guarded(build: Any) -> None:
+    global SCALE
+    f = JitFunction(lambda x: x * SCALE, build=build)
+    for value in (2.0, 3.0, 3, -0.0, 0.0, np.float64(2)):
+        SCALE = value
+        for _ in range(2):
+            got, want = f(X), X * value
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+            assert got.dtype == want.dtype
+    traces = f.stats().traces
+    SCALE = float("2.5")
+    f(X)
+    SCALE = float("2.50")  # equal, another object: no trace, and quick again afterwards
+    f(X), f(X)
+    assert f.stats().traces == traces + 1
+
+
+def test_closures_containers_and_attributes(build: Any) -> None:
+    count = 2
+
+    def g(x: Any) -> Any:
+        for _ in range(count):
+            x = x + CONFIG["w"] * SPACE.gain
+        return x * CONFIG["depth"] + sum(CONFIG["sizes"]) + SPACE.w
+
+    f = JitFunction(g, build=build)
+
+    def agree() -> None:
+        for _ in range(2):
+            np.testing.assert_allclose(f(X), g(X))
+
+    agree()
+    count = 3
+    agree()
+    CONFIG["depth"] = 5
+    agree()
+    CONFIG["sizes"].append(9)
+    agree()
+    CONFIG["w"] = np.full(3, 2, np.float32)
+    agree()
+    SPACE.gain = 1.5
+    agree()
+    SPACE.w = np.zeros(3, np.float32)
+    agree()
+    assert f.stats().traces == 7
+    CONFIG["w"][:] = 4
+    agree()
+    SPACE.w[:] = 5
+    agree()
+
+
+def test_functions_that_are_called_are_looked_into(build: Any) -> None:
+    global SCALE
+
+    def helper(x: Any) -> Any:
+        return x * SCALE
+
+    f = JitFunction(lambda x: helper(x) + 1, build=build)
+    for value in (2.0, 4.0):
+        SCALE = value
+        np.testing.assert_array_equal(f(X), X * value + 1)
+
+
+def test_values_computed_from_captured_arrays(build: Any) -> None:
+    """``weights * 2`` is computed by NumPy while tracing: the graph depends on the content."""
+    weights = np.ones(3, np.float32)
+    f = JitFunction(lambda x: x @ (weights * 2), build=build)
+    for value in (1, 3):
+        weights[:] = value
+        np.testing.assert_allclose(f(X), X @ (weights * 2))
+    masked = np.array([True, False, True])
+    g = JitFunction(lambda x: x[:, masked], build=build)
+    assert g(X).shape == (2, 2)
+    masked[1] = True
+    assert g(X).shape == (2, 3)
+
+
+def test_views_of_captured_arrays_are_not_computed(build: Any) -> None:
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    f = JitFunction(lambda x: x @ weights.T, build=build)
+    for value in (1, 3):
+        weights[:] = value
+        np.testing.assert_allclose(f(X), X @ weights.T)
+    assert f.stats().traces == 1
+
+
+def test_a_captured_array_that_changes_its_shape() -> None:
+    weights = np.ones(6, np.float32)
+    f = jit(lambda x: x.sum() * weights)
+    for shape in ((6,), (2, 3), (1, 6)):
+        weights.shape = shape
+        np.testing.assert_allclose(f(X), X.sum() * weights)
+
+
+def test_what_the_function_itself_changes_is_no_guard(build: Any) -> None:
+    traces: list[int] = []
+    count = 0
+
+    def g(x: Any) -> Any:
+        nonlocal count
+        count += 1
+        traces.append(1)
+        return x + 1
+
+    f = JitFunction(g, build=build)
+    for _ in range(3):
+        f(X)
+    assert len(traces) == count == 1
+
+
+def test_a_compiled_object_whose_captures_changed() -> None:
+    global SCALE
+    f = jit(lambda x: x * SCALE)
+    compiled = f.compile(X)
+    np.testing.assert_array_equal(compiled(X), X * 2)
+    SCALE = 9.0
+    with pytest.raises(TypeError, match="specialization"):
+        compiled(X)
+    np.testing.assert_array_equal(f(X), X * 9)
+
+
+def test_one_array_many_times_is_one_input() -> None:
+    weights = np.ones(3, np.float32)
+    f = JitFunction(lambda x: x * weights + weights - weights.T, build=build_reference)
+    assert len(f.compile(X).constants) <= 2

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from program_samples import Builder, sums, take_kernel, take_program
 
+from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeError
 from ge2rt.device.registry import get_device
 from ge2rt.fuse.program import View
@@ -19,6 +20,7 @@ from ge2rt.run import program as programs
 from ge2rt.run import program_native, specialize, stub
 from ge2rt.run.program import Executable
 from ge2rt.run.program_arrays import Arena
+from ge2rt.spec.model import BufferDesc
 
 _FIELDS_OF_NAME = 56  # where a ufunc has its name: no types there
 RNG = np.random.default_rng(0)
@@ -260,6 +262,34 @@ def test_batches_of_products_that_lie_anyhow(blas, batch, order, offset):
     assert np.allclose(exe.run([a, b])[0], wanted, rtol=1e-5, atol=1e-5)
     native = blas == "loop" and batch != (400, 2)
     assert (exe.function(lambda *_: None) is not None) == native
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("m", "n"), [(3, 700), (6, 700), (7, 700), (700, 3), (700, 12), (700, 13)])
+def test_thin_products(m, n, turned):
+    k = 600
+    made = Builder()
+    a, b = floats(m, k), floats(k, n)
+    shapes = [(k, m), (n, k)] if turned else [(m, k), (k, n)]
+    x, w = (made.buffer("input", *shape) for shape in shapes)
+    views = [View(x, (m, k), (1, m)), View(w, (k, n), (1, k))] if turned else [x, w]
+    made.matmul(*views, made.buffer("output", m, n))
+    given = [np.ascontiguousarray(v.T) for v in (a, b)] if turned else [a, b]
+    assert np.allclose(executable(made.program()).run(given)[0], a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_few_rows_of_a_large_matrix_go_one_by_one():
+    def dimensions(m, k, n, transposed=False):
+        strides = (1, k) if transposed else (n, 1)
+        shapes = [((m, k), (k, 1)), ((k, n), strides), ((m, n), (n, 1))]
+        (product,) = blas_room.products([BufferDesc(s, DTYPES["f32"], t) for s, t in shapes])
+        return product.dimensions
+
+    assert dimensions(3, 768, 3072) == (3, 1, 768, 3072)
+    assert dimensions(8, 768, 3072) == (1, 8, 768, 3072)
+    assert dimensions(8, 768, 3072, transposed=True) == (8, 1, 768, 3072)
+    assert dimensions(3, 64, 64) == (1, 3, 64, 64)
+    assert dimensions(3072, 768, 3) == (3, 3072, 768, 1)
 
 
 def test_a_broadcast_factor(blas):

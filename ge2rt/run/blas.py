@@ -118,12 +118,11 @@ def _by_vectors(
 ) -> tuple[tuple[int, int, int, int], list[int]]:
     """A thin product as a batch of rows (or columns), where that is better."""
     _, m, k, n = dimensions
-    a_m, a_k, b_k, b_n, out_m, out_n = matrix
+    a_m, _, b_k, b_n, out_m, out_n = matrix
     few_rows = _FEW_ROWS if abs(b_n) <= abs(b_k) else _FEW_ROWS_TRANSPOSED
-    few_columns = _FEW_ROWS if abs(a_m) <= abs(a_k) else _FEW_ROWS_TRANSPOSED
     if 1 < m <= few_rows and k * n >= _LARGE_MATRIX:
         return (m, 1, k, n), [a_m, 0, out_m]
-    if 1 < n <= few_columns and m * k >= _LARGE_MATRIX:
+    if 1 < n <= _FEW_ROWS and m * k >= _LARGE_MATRIX:
         return (n, m, k, 1), [0, b_n, out_n]
     return dimensions, [0, 0, 0]
 

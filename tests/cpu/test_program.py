@@ -265,7 +265,7 @@ def test_batches_of_products_that_lie_anyhow(blas, batch, order, offset):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(("m", "n"), [(3, 700), (6, 700), (7, 700), (700, 3), (700, 12), (700, 13)])
+@pytest.mark.parametrize(("m", "n"), [(3, 700), (6, 700), (7, 700), (700, 3), (700, 7)])
 def test_thin_products(m, n, turned):
     k = 600
     made = Builder()

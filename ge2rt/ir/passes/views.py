@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ge2rt.base.shapes import size_of
 from ge2rt.ir.attrs import integer, ints
 from ge2rt.ir.graph import Graph, Node
+from ge2rt.ir.make import make
 from ge2rt.ir.ops import OPS
 from ge2rt.ir.passes.canonicalise import Simplifier
 from ge2rt.ir.rewrite import replaced
@@ -41,13 +42,27 @@ class _Plan:
         self.outputs = set(graph.outputs)
         self.rows = _row_sizes(graph, self)
         self.wanted: dict[Node, Chain] = {}
+        self.cuts: dict[Node, tuple[Node, ...]] = {}  # slices of the operands of sliced work
         for node in reversed(graph.nodes):
             chain = self.wanted.get(node, ())
             if node.op in _MOVING:
                 self.ask(node, node.inputs[0], (node, *chain))
-            elif chain and OPS[node.op].pointwise:
-                for operand in node.inputs:
-                    self.ask(node, operand, chain)
+            elif chain:
+                if not OPS[node.op].pointwise:
+                    self.cuts[node] = _cuts(chain[0], node)
+                self.pass_on(node)
+
+    def pass_on(self, node: Node) -> None:
+        """Ask the operands of a viewed node; not one that it reads in two ways."""
+        views = self.views(node)
+        for operand, chain in zip(node.inputs, views, strict=True):
+            if all(v == chain for x, v in zip(node.inputs, views, strict=True) if x is operand):
+                self.ask(node, operand, chain)
+
+    def views(self, node: Node) -> list[Chain]:
+        """For each operand, the views that a viewed node reads it through."""
+        cuts = self.cuts.get(node)
+        return [(cut,) for cut in cuts] if cuts else [self.wanted[node]] * len(node.inputs)
 
     def single(self, node: Node, user: Node) -> bool:
         """Whether ``user`` alone reads ``node``."""
@@ -120,10 +135,9 @@ class _Build:
                 node if same else self.builder.like(node, map(self.new.__getitem__, node.inputs))
             )
             return self.builder.keep(moved)
-        if OPS[node.op].pointwise:
-            operands = [self.viewed(x, chain) for x in node.inputs]
-            return self.builder.make(node.op, *operands, where=node.where, **dict(node.attrs))
-        return self.sliced(node, chain[0])
+        views = self.plan.views(node)
+        operands = [self.viewed(x, view) for x, view in zip(node.inputs, views, strict=True)]
+        return self.builder.make(node.op, *operands, where=node.where, **dict(node.attrs))
 
     def viewed(self, node: Node, chain: Chain) -> Node:
         """The value of ``node`` after the views, which it may have taken in."""
@@ -134,41 +148,31 @@ class _Build:
             value = self.builder.make(view.op, value, where=view.where, **dict(view.attrs))
         return value
 
-    def sliced(self, node: Node, view: Node) -> Node:
-        """A slice of a reduction or product as one of sliced operands."""
-        operands = [self.new[x] for x in node.inputs]
-        start, step = ints(view, "start"), ints(view, "step")
-        if node.op in _PRODUCTS:
-            bias = [self.cut(x, *_narrowed(view, x)) for x in operands[2:]]
-            operands = [
-                self.cut(x, (*start[:-2], *at), (*step[:-2], *by), (*view.shape[:-2], *shape))
-                for x, at, by, shape in _sides(view, operands)
-            ] + bias
-        else:
-            gone = {integer(node, "axis")} if "axis" in node.attrs else set(ints(node, "axes"))
-            rows = iter(zip(start, step, view.shape, strict=True))
-            full = [(0, 1, e) if a in gone else next(rows) for a, e in enumerate(operands[0].shape)]
-            operands = [self.cut(operands[0], *zip(*full, strict=True))]
-        return self.builder.make(node.op, *operands, where=node.where, **dict(node.attrs))
 
-    def cut(self, x: Node, start: Sequence[int], step: Sequence[int], shape: Sequence[int]) -> Node:
-        return self.builder.make(
-            "slice", x, start=tuple(start), step=tuple(step), shape=tuple(shape), where=x.where
-        )
-
-
-_Side = tuple[Node, tuple[int, int], tuple[int, int], tuple[int, int]]
+def _cuts(view: Node, node: Node) -> tuple[Node, ...]:
+    """What a slice of a reduction or product reads of each operand, as slices."""
+    start, step = ints(view, "start"), ints(view, "step")
+    if node.op in _PRODUCTS:
+        left, right = node.inputs[:2]
+        inner = left.shape[-1]
+        return (
+            _cut(left, (*start[:-1], 0), (*step[:-1], 1), (*view.shape[:-1], inner)),
+            _cut(
+                right, (*start[:-2], 0, start[-1]), (*step[:-2], 1, step[-1]),
+                (*view.shape[:-2], inner, view.shape[-1]),
+            ),
+            *(_cut(bias, *_narrowed(view, bias)) for bias in node.inputs[2:]),
+        )  # fmt: skip
+    gone = {integer(node, "axis")} if "axis" in node.attrs else set(ints(node, "axes"))
+    rows = iter(zip(start, step, view.shape, strict=True))
+    x = node.inputs[0]
+    whole = [(0, 1, extent) if a in gone else next(rows) for a, extent in enumerate(x.shape)]
+    first, by, shape = zip(*whole, strict=True)
+    return (_cut(x, first, by, shape),)
 
 
-def _sides(view: Node, operands: Sequence[Node]) -> list[_Side]:
-    """What a slice of a product reads of its sides: start, step and extents of the last axes."""
-    (row, column), (down, across) = ints(view, "start")[-2:], ints(view, "step")[-2:]
-    left, right = operands[:2]
-    inner = left.shape[-1]
-    return [
-        (left, (row, 0), (down, 1), (view.shape[-2], inner)),
-        (right, (0, column), (1, across), (inner, view.shape[-1])),
-    ]
+def _cut(x: Node, start: Sequence[int], step: Sequence[int], shape: Sequence[int]) -> Node:
+    return make("slice", x, start=tuple(start), step=tuple(step), shape=tuple(shape), where=x.where)
 
 
 def _narrowed(view: Node, bias: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -124,7 +124,10 @@ def one_product(b: Builder, n: Node) -> Node | None:
 
 
 def _moved(x: Node) -> bool:
-    while x.op in ("reshape", "slice"):
+    """Whether the rows of ``x`` do not lie one after the other, as far as can be seen."""
+    while x.op == "slice":
+        if x.shape[1:] != x.inputs[0].shape[1:] or set(ints(x, "step")) != {1}:
+            return True
         x = x.inputs[0]
     return x.op in ("transpose", "broadcast")
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.fuse.access import Layout, ViewOp, dense, resolve, view_of
 from ge2rt.fuse.body import Writer
+from ge2rt.fuse.merge import Part
 from ge2rt.fuse.opaque import opaque_step, view_of_layout
 from ge2rt.fuse.prepare import prepared
 from ge2rt.fuse.program import Buffer, Choices, KernelStep, Program, Step, View
-from ge2rt.fuse.regions import Part, Partition, partition
+from ge2rt.fuse.regions import Partition, partition
 from ge2rt.fuse.specs import pointwise_spec, reduction_spec
 from ge2rt.ir.graph import Graph, Node
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ge2rt.base.errors import InternalError
-from ge2rt.fuse.access import Layout, NotAView, ViewOp, dense, inverse, is_view, resolve, view_of
+from ge2rt.fuse.access import Layout, NotAView, ViewOp, dense, is_view, resolve, view_of
+from ge2rt.fuse.merge import OPAQUE, Part, Stored, merge, stripped
 from ge2rt.fuse.program import Choices
 from ge2rt.fuse.trace import (
     REDUCTIONS,
@@ -22,62 +22,13 @@ from ge2rt.fuse.trace import (
     squeezed,
     trace,
 )
-from ge2rt.fuse.values import Region, cost_of
+from ge2rt.fuse.values import cost_of
 from ge2rt.ir.graph import Graph, Node
 
-# Ops with kernels of their own.
-OPAQUE = frozenset({
-    "matmul", "gemm_bias_act", "attention", "cumsum", "cumprod", "sort", "argsort",
-})  # fmt: skip
 _FEW_ROWS = 4
 _SMALL = 1 << 15
 _ROUNDS = 64
 _TRIVIAL = 2  # ops on one buffer that are computed again rather than stored
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Where a node lies: an output's number or -1 for a temporary, and its layout there.
-
-    ``base`` is what a kernel computes to fill it, in the layout ``over``: the node, or what it is a
-    reshape or transposition of.
-    """
-
-    node: Node
-    layout: Layout
-    output: int
-    base: Node
-    over: Layout
-
-    @classmethod
-    def of(cls, node: Node, layout: Layout, output: int = -1) -> Stored:
-        """With the base found."""
-        base, over = stripped(node, layout)
-        return cls(node, layout, output, base, over)
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether it is filled from where the base lies already."""
-        return self.base.op == "input" or self.base.op in OPAQUE
-
-
-@dataclass(eq=False)
-class Part:
-    """One kernel to be: the nodes it stores, its reductions, and its traced values."""
-
-    targets: tuple[Stored, ...]
-    signature: Signature | None
-    region: Region
-
-    @cached_property
-    def nodes(self) -> frozenset[Node]:
-        """The nodes it stores."""
-        return frozenset(target.node for target in self.targets)
-
-    @property
-    def cost(self) -> int:
-        """What its values cost at one point."""
-        return sum(max(v.cost, v.kind == "reduce") for v in self.region.values)
 
 
 @dataclass
@@ -93,19 +44,6 @@ class Partition:
 def partition(graph: Graph, homes: Mapping[Node, Layout], choices: Choices) -> Partition:
     """Cut a graph into kernels. ``homes`` says how the inputs lie in memory."""
     return _Partitioner(graph, homes, choices).run()
-
-
-def stripped(node: Node, layout: Layout) -> tuple[Node, Layout]:
-    """The node behind reshapes and transpositions, and its layout where ``node`` has ``layout``."""
-    while node.op in ("reshape", "transpose"):
-        back = inverse(view_of(node), node.inputs[0].shape)
-        assert back is not None
-        try:
-            layout = resolve((back,), layout)
-        except NotAView:
-            break
-        node = node.inputs[0]
-    return node, layout
 
 
 class _Partitioner:
@@ -169,10 +107,25 @@ class _Partitioner:
         try:
             resolve(chain, self.homes.get(base, dense(base.shape)))
         except NotAView as fault:
-            self._store(fault.view.node or base)
+            view = fault.view.node or base
+            if not self._lay_out(base, view):
+                self._store(view)
             self.require(node)
             return
         self._store(base)
+
+    def _lay_out(self, base: Node, view: Node) -> bool:
+        """Let an op of its own write its result so that a reshape of it is dense: heads merged."""
+        stored = self.places.get(base, [])
+        behind, over = stripped(view, dense(view.shape))
+        fresh = base.op in OPAQUE and [s.layout for s in stored] == [dense(base.shape)]
+        if behind is not base or not fresh or stored[0].output >= 0:
+            return False
+        self.homes[base] = over
+        self.places[base] = [Stored(base, over, -1, base, over)]
+        for part in [p for p in self.traced.values() if base in p.region.leaves]:
+            self.traced.pop(part.targets[0].node, None)
+        return True
 
     # -- kernels --------------------------------------------------------------------------------
 
@@ -262,24 +215,19 @@ class _Partitioner:
     def _merge(self) -> list[Part]:
         """Join kernels that read the same, or each other's values at the same points."""
         parts = [self.traced[n] for n in sorted(self.traced, key=self._rank)]
-        changed = True
-        while changed:
-            changed = False
-            for i, first in enumerate(parts):
-                for second in parts[i + 1 :]:
-                    if not _related(first, second):
-                        continue
-                    joined = self._joined(first, second, parts)
-                    if joined is not None:
-                        parts[i] = joined
-                        parts.remove(second)
-                        changed = True
-                        break
-                if changed:
-                    break
-        return parts
+        return merge(parts, {node: self._reads(node) for node in self.opaque}, self._joined)
 
-    def _joined(self, first: Part, second: Part, parts: list[Part]) -> Part | None:
+    def _reads(self, node: Node) -> set[Node]:
+        """The stored nodes that an op of its own reads."""
+        found = set()
+        for operand in node.inputs:
+            while is_view(operand) and operand not in self.homes:
+                operand = operand.inputs[0]
+            found.add(operand)
+        return found
+
+    def _joined(self, first: Part, second: Part) -> Part | None:
+        """One kernel for the targets of both, if that costs no more than two."""
         signature = first.signature or second.signature
         if None not in (first.signature, second.signature):
             if first.signature != second.signature:
@@ -294,34 +242,8 @@ class _Partitioner:
         targets = first.targets + second.targets
         if len(targets) + len(first.region.leaves | second.region.leaves) > self.most:
             return None
-        if self._is_between(first, second, parts) or self._is_between(second, first, parts):
-            return None
         part, missing = self._trace(targets, signature)
         return None if missing or part.cost > first.cost + second.cost else part
-
-    def _is_between(self, first: Part, last: Part, parts: list[Part]) -> bool:
-        """Whether something else must run after ``first`` and before ``last``."""
-        needs: dict[Node, set[Node]] = {}
-        for part in parts:
-            for node in part.nodes:
-                needs[node] = part.region.leaves
-        stack = [leaf for leaf in last.region.leaves if leaf not in first.nodes]
-        seen: set[Node] = set(stack)
-        while stack:
-            node = stack.pop()
-            if node in first.nodes:
-                return True
-            below = needs.get(node)
-            if below is None:
-                below = {self._base(operand) for operand in node.inputs}
-            stack += below - seen
-            seen |= below
-        return False
-
-    def _base(self, node: Node) -> Node:
-        while is_view(node) and node not in self.homes:
-            node = node.inputs[0]
-        return node
 
     # -- values that several kernels compute ----------------------------------------------------
 
@@ -335,10 +257,21 @@ class _Partitioner:
         for node, numbers in owners.items():
             if len(numbers) < 2 or node in self.homes:
                 continue
-            users = [u for u in self.graph.users[node] if owners.get(u) == numbers]
+            users = [u for u in self._readers(node) if owners.get(u) == numbers]
             if not users and not self._is_trivial(node):
                 found.append(node)
         return sorted(found, key=self._rank)
+
+    def _readers(self, node: Node) -> list[Node]:
+        """The nodes that use a node, through views."""
+        found, stack = [], list(self.graph.users[node])
+        while stack:
+            user = stack.pop()
+            if is_view(user):
+                stack += self.graph.users[user]
+            else:
+                found.append(user)
+        return found
 
     def _is_trivial(self, node: Node) -> bool:
         """Whether a node is computed again from one buffer with hardly more than a load."""
@@ -356,14 +289,3 @@ class _Partitioner:
             if cost > _TRIVIAL or leaves > 1:
                 return False
         return True
-
-
-def _related(first: Part, second: Part) -> bool:
-    a, b = first.region, second.region
-    if first.nodes & b.leaves or second.nodes & a.leaves:
-        return True
-    if a.visited & b.visited:
-        return True
-    if (first.signature is None) != (second.signature is None):
-        return False
-    return any(leaf.type.size > 1 for leaf in a.leaves & b.leaves)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ge2rt.base.shapes import size_of
 from ge2rt.fuse.access import Layout, Shape
 from ge2rt.ir.graph import Node
 
@@ -91,6 +92,11 @@ class Region:
     def is_reduction(self) -> bool:
         """Whether there is a row to reduce."""
         return self.row is not None
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return size_of(self.full.shape)
 
     @property
     def is_walked(self) -> bool:

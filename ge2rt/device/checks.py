@@ -134,6 +134,7 @@ class _State:
             "WRITTEN_BYTES": written,
             "CELLS": self._zeros((shared // checked.granule + 2) * CELL_BYTES),
             "VISITS": self._zeros(checked.branches * warps * checked.width * VISIT_BYTES),
+            "GROUPS": self._zeros(4 * warps * checked.width),
             "PARTS": self._zeros(checked.branches * PART_BYTES),
             "RANGES": self._ranges(checked, spans), "RANGE_COUNT": len(spans),
         }  # fmt: skip

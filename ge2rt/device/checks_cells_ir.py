@@ -13,6 +13,13 @@ define internal i1 @conflict(ptr %s, ptr %record, i1 %shared, i32 %warp, i32 %th
   br i1 %never, label %no, label %kinds
 kinds:
   %who = call i32 @g16(ptr %record, i64 8)
+  %copy = call i1 @bit(i32 %who, i32 $COPYING)
+  br i1 %copy, label %under_way, label %settled
+under_way:  ; nobody may come near, the thread that copies included
+  %start = call i32 @g32(ptr %s, i64 $BLOCK_START)
+  %now = icmp uge i32 %then, %start
+  ret i1 %now
+settled:
   %was_strong = call i1 @bit(i32 %who, i32 32768)
   %is_strong = call i1 @bit(i32 %what, i32 $W_ATOMIC)
   %atomic = and i1 %was_strong, %is_strong
@@ -40,7 +47,7 @@ foreign:
   %loose = xor i1 %told, true
   ret i1 %loose
 same:
-  %other = and i32 %who, 16383
+  %other = and i32 %who, 8191
   %itself = icmp eq i32 %other, %thread
   %barrier = call i32 @g32(ptr %s, i64 $BARRIER)
   %old = icmp ult i32 %then, %barrier
@@ -80,7 +87,7 @@ begin:
   %mine = call ptr @value_at(ptr %s, ptr %values, i32 %lane, i64 %from, i32 %what)
   %width = call i32 @g32(ptr %s, i64 $WIDTH)
   %who = call i32 @g16(ptr %record, i64 8)
-  %thread = and i32 %who, 16383
+  %thread = and i32 %who, 8191
   %first = mul i32 %warp, %width
   %its_lane = sub i32 %thread, %first
   %its_site = call i32 @g16(ptr %record, i64 10)
@@ -150,13 +157,102 @@ define internal void @put(ptr %s, ptr %record, i32 %thread, i32 %site, i32 %what
   %declared = call i1 @bit(i32 %what, i32 $W_DECLARED)
   %second = select i1 %declared, i32 16384, i32 0
   %flags = or i32 %flag, %second
-  %who = or i32 %thread, %flags
+  %async = call i1 @bit(i32 %what, i32 $W_ASYNC)
+  %third = select i1 %async, i32 $COPYING, i32 0
+  %all = or i32 %flags, %third
+  %who = or i32 %thread, %all
   %up = shl i32 %site, 16
   %word = or i32 %who, %up
+  %group = call i32 @of_warp(ptr %s, i64 $GROUPS, i32 %thread)
+  %owner = select i1 %async, i32 %group, i32 %mine
   call void @p32(ptr %record, i64 0, i32 %tick)
-  call void @p32(ptr %record, i64 4, i32 %mine)
+  call void @p32(ptr %record, i64 4, i32 %owner)
   call void @p32(ptr %record, i64 8, i32 %word)
   ret void
+}
+
+; Lanes of a warp commit a group of their copies (COMMIT), or wait for all groups but the last PENDING:
+; what was under way is then a write of the present moment.
+define i32 @copies(ptr %s, i32 %warp, i32 %mask, i32 %commit, i32 %pending) {
+entry:
+  %width = call i32 @g32(ptr %s, i64 $WIDTH)
+  %groups = call ptr @gp(ptr %s, i64 $GROUPS)
+  %first = mul i32 %warp, %width
+  %commits = icmp ne i32 %commit, 0
+  br i1 %commits, label %lanes, label %begin
+lanes:
+  %lane = phi i32 [ 0, %entry ], [ %lane_more, %lane_next ]
+  %lane_over = icmp uge i32 %lane, %width
+  br i1 %lane_over, label %done, label %lane_look
+lane_look:
+  %lane_more = add i32 %lane, 1
+  %lane_bits = lshr i32 %mask, %lane
+  %lane_runs = call i1 @bit(i32 %lane_bits, i32 1)
+  br i1 %lane_runs, label %lane_count, label %lane_next
+lane_count:
+  %thread = add i32 %first, %lane
+  %count_p = getelementptr i32, ptr %groups, i32 %thread
+  %count = load i32, ptr %count_p
+  %counted = add i32 %count, 1
+  store i32 %counted, ptr %count_p
+  br label %lane_next
+lane_next:
+  br label %lanes
+begin:
+  %cells = call ptr @gp(ptr %s, i64 $CELLS)
+  %arena = call i64 @g64(ptr %s, i64 $ARENA)
+  %end = call i64 @g64(ptr %s, i64 $SHARED_END)
+  %shift = call i32 @g32(ptr %s, i64 $SHIFT)
+  %shift_w = zext i32 %shift to i64
+  %bytes = sub i64 %end, %arena
+  %number = lshr i64 %bytes, %shift_w
+  %start = call i32 @g32(ptr %s, i64 $BLOCK_START)
+  %now = call i32 @g32(ptr %s, i64 $TICK)
+  %block = call i64 @g64(ptr %s, i64 $BLOCK)
+  %mine = trunc i64 %block to i32
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %begin ], [ %more, %next ]
+  %over = icmp uge i64 %i, %number
+  br i1 %over, label %done, label %run
+run:
+  %more = add i64 %i, 1
+  %off = mul i64 %i, $CELL_BYTES
+  %cell = getelementptr i8, ptr %cells, i64 %off
+  %who = call i32 @g16(ptr %cell, i64 8)
+  %copy = call i1 @bit(i32 %who, i32 $COPYING)
+  br i1 %copy, label %recent, label %next
+recent:
+  %then = call i32 @g32(ptr %cell, i64 0)
+  %live = icmp uge i32 %then, %start
+  br i1 %live, label %ours, label %next
+ours:
+  %owner = and i32 %who, 8191
+  %its_lane = sub i32 %owner, %first
+  %inside = icmp ult i32 %its_lane, %width
+  %safe = select i1 %inside, i32 %its_lane, i32 0
+  %bits = lshr i32 %mask, %safe
+  %runs = call i1 @bit(i32 %bits, i32 1)
+  %waits = and i1 %inside, %runs
+  br i1 %waits, label %grouped, label %next
+grouped:
+  %its_group = call i32 @g32(ptr %cell, i64 4)
+  %all_p = getelementptr i32, ptr %groups, i32 %owner
+  %all = load i32, ptr %all_p
+  %after = sub i32 %all, %its_group
+  %complete = icmp ugt i32 %after, %pending
+  br i1 %complete, label %settle, label %next
+settle:
+  %word = call i32 @g32(ptr %cell, i64 8)
+  %plain = xor i32 %word, $COPYING
+  call void @p32(ptr %cell, i64 8, i32 %plain)
+  call void @p32(ptr %cell, i64 0, i32 %now)
+  call void @p32(ptr %cell, i64 4, i32 %mine)
+  br label %next
+next:
+  br label %loop
+done:
+  ret i32 0
 }
 define internal i1 @stale(ptr %s, ptr %record, i1 %shared) {
   %then = call i32 @g32(ptr %record, i64 0)
@@ -182,7 +278,7 @@ define internal void @reader(ptr %s, ptr %cell, i1 %shared, i32 %warp, i32 %thre
   %its = call i32 @g32(ptr %one, i64 4)
   %here = icmp eq i32 %its, %mine
   %who = call i32 @g16(ptr %one, i64 8)
-  %other = and i32 %who, 16383
+  %other = and i32 %who, 8191
   %equal = icmp eq i32 %other, %thread
   %same = and i1 %here, %equal
   %old = call i1 @stale(ptr %s, ptr %one, i1 %shared)
@@ -305,10 +401,13 @@ two:
 racing:
   %record = phi ptr [ %c, %maybe ], [ %c, %compare ], [ %c1, %one ], [ %c2, %two ]
   %who = call i32 @g16(ptr %record, i64 8)
-  %other = and i32 %who, 16383
+  %other = and i32 %who, 8191
   %its_site = call i32 @g16(ptr %record, i64 10)
   %its = call i32 @g32(ptr %record, i64 4)
-  %its_block = zext i32 %its to i64
+  %under_way = call i1 @bit(i32 %who, i32 $COPYING)
+  %its_wide = zext i32 %its to i64
+  %my_block = call i64 @g64(ptr %s, i64 $BLOCK)
+  %its_block = select i1 %under_way, i64 %my_block, i64 %its_wide
   call void @second(ptr %s, i32 %other, i32 %its_site, i64 %its_block)
   %spot = add i64 %a, %from
   %r2 = call i32 @fault(ptr %s, i32 $RACING, i32 %site, i32 %thread, i64 %spot, i32 %what)

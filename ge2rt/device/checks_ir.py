@@ -26,7 +26,7 @@ _WORDS = (
     "PARAM_BYTES", "LANE_BYTES", "RANGES", "RANGE_COUNT", "LAST_HIT", "CELLS", "WRITTEN",
     "WRITTEN_BYTES", "WARP_SYNC", "WARP_FENCE", "WARP_RELEASED", "WARP_STRONG", "WARP_LIVE",
     "BLOCK_RELEASED", "BLOCK_MASK", "VISITS", "PARTS", "FAULT_ADDRESS", "FAULT_BLOCK",
-    "OTHER_BLOCK",
+    "OTHER_BLOCK", "GROUPS",
 )  # fmt: skip
 _HALVES = (
     "TICK", "BARRIER", "BLOCK_START", "NOW_STRONG", "BLOCK_FENCE", "FLAGS", "WIDTH", "WARPS",
@@ -42,6 +42,10 @@ CELL_BYTES = 36  # three records of {i32 tick, i32 block, i16 thread and flags, 
 RANGE_BYTES = 32  # {first byte, end, byte of the first cell, cells}
 VISIT_BYTES = 12  # {phase, visits, whether the last one went to the barrier}
 PART_BYTES = 32  # {phase, thread at the barrier, its site, thread past it, visits there, past it}
+
+COPYING = (
+    1 << 13
+)  # a record's flag beside the thread: cp.async is under way, of a group, not a block
 
 # What FAULT says.
 OUTSIDE, MISALIGNED, RACING, UNWRITTEN, BARRIERS, BYPASSED, NOT_NAMED, INACTIVE, STUCK = range(
@@ -61,7 +65,7 @@ def checks_ir() -> str:
         "MISALIGNED": MISALIGNED, "RACING": RACING, "UNWRITTEN": UNWRITTEN, "BARRIERS": BARRIERS,
         "BYPASSED": BYPASSED, "NOT_NAMED": NOT_NAMED, "INACTIVE": INACTIVE, "GLOBAL": 1,
         "SHARED": 2, "LOCALS": 3, "PARAMETER": 4, "CONST": 5,
-        "STUCK": STUCK, "MOST_WAITS": MOST_WAITS, "W_ATOMIC": WHAT["STRONG"] | WHAT["LOOKS"],
+        "COPYING": COPYING, "STUCK": STUCK, "MOST_WAITS": MOST_WAITS, "W_ATOMIC": WHAT["STRONG"] | WHAT["LOOKS"],
         **{f"W_{name}": value for name, value in WHAT.items()},
     }  # fmt: skip
     return Template(

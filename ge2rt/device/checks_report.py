@@ -161,8 +161,14 @@ def describe(found: Found, scene: Scene, kernel: str) -> DeviceError:
     who = scene.who(found.thread, found.block)
     return DeviceError(
         f"{name} check: {who} {message}", kernel=kernel, where=scene.place(site), extra=extra,
-        next_step=_NEXT[found.kind],
+        next_step=_next_step(found, scene),
     )  # fmt: skip
+
+
+def _next_step(found: Found, scene: Scene) -> str:
+    if found.kind == RACING and scene.site(found.other_site).form.startswith("cp.async"):
+        return "wait for the copy (cp.async.wait_group), then put a __syncthreads"
+    return _NEXT[found.kind]
 
 
 def _memory(found: Found, scene: Scene) -> tuple[str, dict[str, Any]]:

@@ -53,13 +53,15 @@ ARENA_ALIGN = 128
 CHECKS_AT = 72
 CHECK_CALLS = (
     "attach", "begin", "phase", "fence", "leave", "arrive", "part", "commit", "warp", "access",
-    "wait",
+    "wait", "copies",
 )  # fmt: skip
 # An access in one word: bits 0-7 bytes a lane, 8-15 bytes of an element, and from here on...
 # LOOKS: a plain read that only prepares an atomic of the same place; DECLARED: volatile and the
-# like; COPIES: a read of local memory whose values only go to local memory.
+# like; COPIES: a read of local memory whose values only go to local memory; ASYNC: a write that is
+# done when its thread has waited for it.
 WHAT = {"SPACE": 16, "READ": 1 << 20, "WRITE": 1 << 21, "STRONG": 1 << 22, "ORDERS": 1 << 23,
-        "LOOKS": 1 << 24, "DECLARED": 1 << 25, "COPIES": 1 << 26}  # fmt: skip
+        "LOOKS": 1 << 24, "DECLARED": 1 << 25, "COPIES": 1 << 26,
+        "ASYNC": 1 << 27}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ge2rt.ptx.native import CHECK_CALLS, CHECKS_AT, LAUNCH_BYTES, WHAT, Checked
 from ge2rt.ptx.rules.operands import cast
 
 READ, WRITE = WHAT["READ"], WHAT["WRITE"]
+COPY = WRITE | WHAT["ASYNC"]
 ATOMIC = READ | WRITE | WHAT["STRONG"]
 RELEASE = WHAT["ORDERS"]
 _SPACES = {"global": 1, "shared": 2, "local": 3, "const": 5}  # 0: found out by the address
@@ -170,6 +171,12 @@ class Watch:
             scope, "access", _word(scope, active), Value("ptr", addresses), Value("ptr", given),
             self._site(instr), Value("i32", str(what)),
         )  # fmt: skip
+
+    def copies(self, scope: Scope, instr: Instr, pending: int | None) -> None:
+        """A group of copies is committed (None), or all but the last ``pending`` are waited for."""
+        if "race" in self.checks:
+            commit, left = Value("i32", str(int(pending is None))), Value("i32", str(pending or 0))
+            self._ask(scope, "copies", _word(scope, scope.active(instr)), commit, left)
 
     def fence(self, scope: Scope) -> None:
         """A memory fence."""

@@ -6,7 +6,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Imm, Instr
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lower.address import Where, full_lanes, moved, where
-from ge2rt.ptx.lower.checks import READ, WRITE
+from ge2rt.ptx.lower.checks import COPY, READ, WRITE
 from ge2rt.ptx.lower.loads import load
 from ge2rt.ptx.lower.mbarriers import arrive
 from ge2rt.ptx.lower.shape import flatten
@@ -20,6 +20,7 @@ _ROW = 16  # bytes of a row of an 8x8 matrix of 16-bit elements
 
 def copy_async(scope: Scope, instr: Instr) -> None:
     """``cp.async``: copied at once, so that groups and waits have nothing left to do."""
+    _groups(scope, instr)
     if instr.has("mbarrier"):
         if instr.has("noinc"):  # else the arrival that is counted is also expected: nothing changes
             arrive(scope, instr, instr.operands[0], _ONE_ARRIVAL)
@@ -35,7 +36,7 @@ def copy_async(scope: Scope, instr: Instr) -> None:
     words = size.value // 4
     to = where(scope, target, "shared")
     given = where(scope, source, "global")
-    _watch(scope, instr, to, "i32", words, how=WRITE)
+    _watch(scope, instr, to, "i32", words, how=COPY)
     if len(instr.operands) < 4 or (
         isinstance(instr.operands[3], Imm) and instr.operands[3].value == size.value
     ):
@@ -59,6 +60,20 @@ def copy_async(scope: Scope, instr: Instr) -> None:
         got = e.select(mask, got, e.const("i32", 0))
         values.append(got if rest is None else _cut(scope, got, rest))
     store(scope, to, values, active)
+
+
+def _groups(scope: Scope, instr: Instr) -> None:
+    """Tell the checks what is waited for; an mbarrier's waits count as made at the arrival."""
+    watch = scope.code.watch
+    if watch is None:
+        return
+    if instr.has("commit_group") or instr.has("wait_all") or instr.has("mbarrier"):
+        watch.copies(scope, instr, None)
+    if instr.has("wait_all") or instr.has("mbarrier"):
+        watch.copies(scope, instr, 0)
+    elif instr.has("wait_group"):
+        pending = instr.operands[0]
+        watch.copies(scope, instr, pending.value if isinstance(pending, Imm) else 0)
 
 
 def _watch(

@@ -171,7 +171,7 @@ define internal void @put(ptr %s, ptr %record, i32 %thread, i32 %site, i32 %what
   ret void
 }
 
-; Lanes of a warp commit a group of their copies (COMMIT), or wait for all groups but the last PENDING:
+; Lanes commit a group of their copies (COMMIT), or wait for all groups but the last PENDING:
 ; what was under way is then a write of the present moment.
 define i32 @copies(ptr %s, i32 %warp, i32 %mask, i32 %commit, i32 %pending) {
 entry:

@@ -65,7 +65,8 @@ def checks_ir() -> str:
         "MISALIGNED": MISALIGNED, "RACING": RACING, "UNWRITTEN": UNWRITTEN, "BARRIERS": BARRIERS,
         "BYPASSED": BYPASSED, "NOT_NAMED": NOT_NAMED, "INACTIVE": INACTIVE, "GLOBAL": 1,
         "SHARED": 2, "LOCALS": 3, "PARAMETER": 4, "CONST": 5,
-        "COPYING": COPYING, "STUCK": STUCK, "MOST_WAITS": MOST_WAITS, "W_ATOMIC": WHAT["STRONG"] | WHAT["LOOKS"],
+        "COPYING": COPYING, "STUCK": STUCK,
+        "MOST_WAITS": MOST_WAITS, "W_ATOMIC": WHAT["STRONG"] | WHAT["LOOKS"],
         **{f"W_{name}": value for name, value in WHAT.items()},
     }  # fmt: skip
     return Template(

@@ -92,7 +92,7 @@ def test_the_thread_itself_must_wait_too() -> None:
     x, out = np.arange(256, dtype="f4"), np.zeros(64, "f4")
     ran(source.replace("SYNC", "WAIT(0);"), x, out, grid=1)
     np.testing.assert_array_equal(out, x[::4])
-    with pytest.raises(DeviceError, match="cp.async.wait_group") as caught:
+    with pytest.raises(DeviceError, match=r"cp\.async\.wait_group") as caught:
         ran(source.replace("SYNC", "__syncthreads();"), x, out, grid=1)
     extra = caught.value.record.extra
     assert extra["thread"] == extra["second"]["thread"] == (0, 0, 0)

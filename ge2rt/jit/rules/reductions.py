@@ -40,6 +40,8 @@ class Reduction:
     ) -> Traced:  # fmt: skip
         """What NumPy's function with these options builds."""
         value = lift(a)
+        if not value.shape and axis in (0, -1):  # NumPy lets a number have one axis here
+            axis = None
         kind = self.result(value.dtype, dtype)
         axes = tuple(sorted(axes_of(axis, value.ndim)))
         node = cast(value.node, kind)

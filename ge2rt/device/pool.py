@@ -32,6 +32,7 @@ _THRESHOLDS = {
     "T_SPIN": 8, "T_SLEEP": 55, "T_RECENT": 5, "T_WORKER": 10, "T_CHUNK": 100, "T_GROW": 20,
     "T_POLL": 50_000,
 }  # fmt: skip
+_CLOSING_S = 0.5
 _PYTHON_THREADS_US = 300.0  # what a launch must take before Python threads pay
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
@@ -187,6 +188,18 @@ class Pool:
             self._executor.shutdown()
             self._executor = None
 
+    def close(self) -> None:
+        """For the interpreter's end: launches stay on their own threads and leave Python alone.
+
+        A launch that shares its job with workers now gets a moment to end.
+        """
+        self._memory.put(POOL["WANTED"], ctypes.c_int32, 0)
+        self._memory.put(POOL["CLOSED"], ctypes.c_int32, 1)
+        last = time.monotonic() + _CLOSING_S
+        while self._memory.get(POOL["BUSY"], ctypes.c_int32) and time.monotonic() < last:
+            time.sleep(0.001)  # lets go of the interpreter, which the launch may be waiting for
+        self.stop()
+
     def after_fork(self) -> None:
         """In a forked child: no worker came along, and no other thread holds anything."""
         self._executor = None
@@ -254,6 +267,12 @@ def clear() -> None:
             pool.stop()
 
 
+def _close() -> None:
+    with _lock:
+        for pool in _pools:
+            pool.close()
+
+
 def _renew_in_child() -> None:
     global _lock
     _lock = threading.Lock()
@@ -261,6 +280,6 @@ def _renew_in_child() -> None:
         pool.after_fork()
 
 
-atexit.register(clear)
+atexit.register(_close)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_in_child)

@@ -165,10 +165,18 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; Let Python see pending signals; what a handler raises is kept, and ends the launch. In native code
 ; since a Python function would already raise when it is entered, before it can catch.
 define internal void @look_after(ptr %pool, ptr %abort) noinline {
-entry:
+  ; A thread that asks for the interpreter while it ends is ended itself: its job would be gone while
+  ; workers still take blocks from it.
   %type = alloca ptr
   %value = alloca ptr
   %trace = alloca ptr
+  %closed_p = getelementptr i8, ptr %pool, i64 $P_CLOSED
+  %closed = load atomic i32, ptr %closed_p seq_cst, align 4
+  %shut = icmp ne i32 %closed, 0
+  br i1 %shut, label %nothing, label %entry
+nothing:
+  ret void
+entry:
   %ensure_p = getelementptr i8, ptr %pool, i64 $P_PY_ENSURE
   %ensure = load ptr, ptr %ensure_p
   %signals_p = getelementptr i8, ptr %pool, i64 $P_PY_SIGNALS

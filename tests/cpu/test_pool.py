@@ -212,8 +212,35 @@ def test_a_forked_child_makes_its_own_workers(pool: Pool) -> None:
     np.testing.assert_array_equal(out, 2)
 
 
+@pytest.mark.skipif(not LINUX, reason="native threads are for Linux")
+def test_a_closed_pool_leaves_workers_and_signals_alone() -> None:
+    """As the interpreter ends: a thread that asked for it would be ended with its job shared."""
+    closing = Pool(native=True)
+    closing.set_threads(3)
+    closing._memory.put(pool_module.POOL["T_POLL"], pool_module.ctypes.c_int64, 1)
+    run = launcher("count", 2000)
+    run._memory.put(pool_module.CONTEXT["POOL"], pool_module.ctypes.c_int64, closing.address)
+    out, seen = np.zeros(2000, np.int32), list[int]()
+    before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(int(out.sum())))
+    try:
+        assert closing.launch(run.native.context, pack(out, 2000)) == 0
+        assert closing.workers == 2
+        closing.close()
+        assert closing.workers == 0
+        os.kill(os.getpid(), signal.SIGUSR1)  # Python runs the handler before the next call
+        sent = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGUSR1))
+        sent.start()
+        while sent.is_alive():
+            assert closing.launch(run.native.context, pack(out, 20_000)) == 0
+        assert closing.workers == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert out.min() == out.max() > 1
+    assert all(count % 2000 == 0 for count in seen)  # between launches, never inside of one
+
+
 EXIT = """
-import struct, threading
+import struct, threading, time
 import numpy as np
 from cpu.ir_kernels import PTX, make_device
 from ge2rt.device.api import LaunchShape
@@ -228,6 +255,8 @@ def busy():
         run(args)
 {daemon}
 run(args)
+while get_pool().workers < 3:  # the other thread may still be hiring them
+    time.sleep(0.001)
 print(get_pool().workers)
 """
 

@@ -165,8 +165,8 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 ; Let Python see pending signals; what a handler raises is kept, and ends the launch. In native code
 ; since a Python function would already raise when it is entered, before it can catch.
 define internal void @look_after(ptr %pool, ptr %abort) noinline {
-  ; A thread that asks for the interpreter while it ends is ended itself: its job would be gone while
-  ; workers still take blocks from it.
+  ; A thread that asks for the interpreter while that ends is ended, too: its job would be gone
+  ; while workers still take blocks from it.
   %type = alloca ptr
   %value = alloca ptr
   %trace = alloca ptr

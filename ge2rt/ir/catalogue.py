@@ -20,10 +20,10 @@ _KINDS = (
 _HEAD = """\
 # Ops of the graph
 
-Made from `ge2rt/ops.yaml` (`python -m pytest tests/ir --update-golden` writes this page). Operands of
-one op share dtype and, where it is pointwise, shape: broadcasts, casts and views are nodes of their own.
-f16 and bf16 are computed in f32 and rounded after each op; sums of them are kept in f32. In
-derivatives `g` is the gradient of the result `y`.
+Made from `ge2rt/ops.yaml` (`python -m pytest tests/ir --update-golden` writes this page). Operands
+of one op share their dtype and, where it is pointwise, their shape: broadcasts, casts and views are
+nodes of their own. f16 and bf16 are computed in f32 and rounded after each op; sums of them are
+kept in f32. In derivatives `g` is the gradient of the result `y`.
 """
 
 

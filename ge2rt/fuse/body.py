@@ -12,6 +12,7 @@ from ge2rt.fuse.values import BRANCH, FULL, ROW, Place, Region, Value
 from ge2rt.ir.graph import Node
 
 WALK, FREE = "walk", "free"
+_MOST_SCALARS = 200  # a kernel's arguments end at 4 KB
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,8 @@ class Writer:
         key = (dtype, repr(number))
         scalars = self.operands.scalars
         if key not in scalars:
+            if len(scalars) >= _MOST_SCALARS:
+                return expression.constant_literal(number, dtype)
             scalars[key] = Scalar(f"s{len(scalars)}", dtype, number)
         name, ctype = scalars[key].name, expression.calc_type(dtype)
         return name if ctype == "float" and not self.wide else f"static_cast<{ctype}>({name})"

@@ -57,6 +57,11 @@ class Part:
         return frozenset(target.node for target in self.targets)
 
     @property
+    def count(self) -> int:
+        """Number of its pointwise values."""
+        return sum(value.kind == "op" for value in self.region.values)
+
+    @property
     def cost(self) -> int:
         """What its values cost at one point."""
         return sum(max(v.cost, v.kind == "reduce") for v in self.region.values)

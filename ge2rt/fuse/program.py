@@ -167,7 +167,7 @@ class Choices:
     library_dtypes: tuple[str, ...] = ("f32", "f64")
     library_mnk: int = 64 * 64 * 64
     thin_rows: int = 4
-    max_values: int = 400
+    max_values: int = 1000
     max_operands: int = 64
 
 

@@ -243,7 +243,8 @@ class _Partitioner:
         if len(targets) + len(first.region.leaves | second.region.leaves) > self.most:
             return None
         part, missing = self._trace(targets, signature)
-        return None if missing or part.cost > first.cost + second.cost else part
+        large = part.count > self.limits.values
+        return None if missing or large or part.cost > first.cost + second.cost else part
 
     # -- values that several kernels compute ----------------------------------------------------
 

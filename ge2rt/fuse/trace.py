@@ -110,7 +110,7 @@ class Target:
 class Limits:
     """How large one kernel may become."""
 
-    values: int = 400
+    values: int = 1000
 
 
 def trace(
@@ -234,10 +234,7 @@ class _Tracer:
         cost = cost_of(node.op)
         size = size_of(place.shape)
         repeated = size >= 4 * max(node.type.size, 1) and size >= _MUCH
-        if node not in self.own and (
-            (cost >= EXPENSIVE and repeated) or self.since_cut > self.limits.values
-        ):
-            self.since_cut = 0
+        if node not in self.own and cost >= EXPENSIVE and repeated:
             return self.lack(node, node, place)
         args = []
         for operand in node.inputs:
@@ -245,6 +242,9 @@ class _Tracer:
         self.region.visited.add(node)
         depth = max(arg.depth for arg in args)
         self.since_cut += 1
+        if self.since_cut > self.limits.values and node not in self.own:
+            self.since_cut = 0
+            return self.lack(node, node, place)
         return self.keep(Value("op", node.dtype, place, node, tuple(args), depth=depth, cost=cost))
 
     def reduce(self, node: Node, chain: Chain, place: Place) -> Visit:

@@ -78,6 +78,11 @@ class Call:
         return (self.structure, self.keys)
 
     @property
+    def family(self) -> tuple[Hashable, ...]:
+        """Equal for calls that differ in extents and in compiled-in integers only."""
+        return (self.structure, tuple(_without_extents(key) for key in self.keys))
+
+    @property
     def traced(self) -> bool:
         """Whether it comes from inside another trace."""
         return any(isinstance(leaf, Traced) for leaf in self.leaves)
@@ -89,6 +94,12 @@ class Call:
             for place, (leaf, key) in enumerate(zip(self.leaves, self.keys, strict=True))
         )
         return Call(self.leaves, self.names, self.structure, keys)
+
+
+def _without_extents(key: LeafKey) -> Hashable:
+    if isinstance(key, ArrayKey):
+        return (len(key.shape), key.strides is None, key.dtype, key.home)
+    return int if isinstance(key, StaticKey) and key.kind is int else key
 
 
 class Binder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,12 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Built:
-    """A graph made ready: each stage of the way."""
+    """A graph made ready: each stage of the way.
+
+    ``runner`` is the executable program, ``captured`` the same as one CUDA graph where that was
+    asked for. ``seconds`` is the time of the build, ``compiled`` the kernels that the compiler was
+    asked for.
+    """
 
     graph: Graph
     optimised: Graph
@@ -31,6 +36,12 @@ class Built:
     seconds: float = 0.0
     compiled: int = 0
     reasons: tuple[str, ...] = field(default=())
+    captured: Any = None
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs, in fresh arrays."""
+        runner: Runner = self.captured or self.runner
+        return runner.run(arrays)
 
 
 Build = Callable[[Graph, Sequence[Any], str, bool, bool], Built]
@@ -59,7 +70,11 @@ def build_reference(
 def build_kernels(
     graph: Graph, strides: Sequence[Any], device: str, dynamic: bool, capture: bool
 ) -> Built:
-    """Passes, fusion, kernels: the way of every call."""
+    """Passes, fusion, kernels: the way of every call.
+
+    ``dynamic`` has generated kernels compiled for any extents at once. ``capture`` makes a CUDA
+    graph of the launches, on a cuda device.
+    """
     from ge2rt.base import events
     from ge2rt.device.registry import get_device
     from ge2rt.fuse.lower import lower
@@ -71,11 +86,23 @@ def build_kernels(
     home = get_device(device)
     optimised = optimise(graph)
     program = lower(optimised, strides, choose=Choices(kind=home.props.kind))
+    if dynamic:
+        program = replace(program, steps=tuple(_for_any_extents(step) for step in program.steps))
     executable = Executable(program, home)
+    captured = executable.capture() if capture and home.props.kind == "cuda" else None
     compiled = events.counts().get("compile", 0) - before
     return Built(
-        graph, optimised, executable, program, home, time.perf_counter() - started, compiled
-    )
+        graph, optimised, executable, program, home, time.perf_counter() - started, compiled,
+        captured=captured,
+    )  # fmt: skip
+
+
+def _for_any_extents(step: Any) -> Any:
+    """The step with its generated kernel compiled for any extents, not for the first few."""
+    kernel = step.kernel if hasattr(step, "kernel") else None
+    if kernel is None or isinstance(kernel, str):
+        return step
+    return replace(step, kernel=replace(kernel, dims="dynamic"))
 
 
 default_build: Build = build_kernels

@@ -63,7 +63,7 @@ class Form:
             settled(array, key)
             for array, key in zip(self.traced.captured, self.captured_keys, strict=True)
         ]
-        outputs = self.built.runner.run(arrays) if self.built.graph.outputs else []
+        outputs = self.built.run(arrays) if self.built.graph.outputs else []
         for place, output in self.traced.written:
             leaves[place][...] = outputs[output]
         return self.traced.result.tree(outputs)
@@ -81,7 +81,7 @@ class Form:
     def quick(self, binder: Binder, style: tuple[int, tuple[str, ...]]) -> Quick | None:
         """A quick function for calls of this style (see :mod:`ge2rt.jit.quick`), or None."""
         function = getattr(self.built.runner, "function", None)
-        if function is None or self.traced.written or self.traced.pinned:
+        if function is None or self.traced.written or self.traced.pinned or self.built.captured:
             return None  # contents are compared, arguments written: that is for the long way
         if not self.built.graph.outputs:
             return None

@@ -13,7 +13,7 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import show
 from ge2rt.jit.arguments import ArrayKey, Binder, Call
-from ge2rt.jit.backend import Build, default_build
+from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture
 from ge2rt.jit.compiled import Compiled, Form
 from ge2rt.jit.quick import MISS
@@ -22,6 +22,7 @@ from ge2rt.jit.traced import Concretise
 from ge2rt.jit.tracing import TracedCall, trace_call
 
 _MOST_QUICK = 4  # native forms tried one after the other
+_STATIC = 4  # kernels of a small function that are compiled for fixed extents
 _MOST_FORMS = 512  # kept a function; the least recently used goes first
 
 
@@ -66,6 +67,29 @@ class Stats:
         return "\n".join([head, *(f"  {each}" for each in self.specialisations)])
 
 
+@dataclass
+class Family:
+    """Forms that differ in extents only: kernels of all so far, and of the last one.
+
+    A small function may have ``_STATIC`` kernels for fixed extents; from then on its kernels are
+    for any extents. A large one leaves that to each kernel's own budget. What lies in the disk
+    cache counts alike: a second process wants the same kernels.
+    """
+
+    total: int = 0
+    kernels: int = 0
+
+    @property
+    def grown(self) -> bool:
+        """Whether the next form's kernels are compiled for any extents."""
+        return 0 < self.kernels <= _STATIC < self.total + self.kernels
+
+    def add(self, built: Built) -> None:
+        """Count a form."""
+        self.kernels = len(getattr(built.program, "steps", ()))
+        self.total += self.kernels
+
+
 class JitFunction:
     """A function that is traced once for each kind of call, compiled, and then run as kernels."""
 
@@ -87,6 +111,7 @@ class JitFunction:
         self._concrete: dict[Hashable, frozenset[int]] = {}
         self._quick: tuple[Callable[..., Any], ...] = ()  # for positional arguments
         self._named: tuple[Callable[..., Any], ...] = ()  # for keywords as well
+        self._families: dict[Hashable, Family] = {}
         self._log: list[Specialisation] = []
         self._check_dynamic()
 
@@ -125,6 +150,7 @@ class JitFunction:
         with self._lock:
             self._forms.clear()
             self._concrete.clear()
+            self._families.clear()
             self._quick = self._named = ()
 
     # -- the long way ------------------------------------------------------------------------------
@@ -160,10 +186,12 @@ class JitFunction:
         exact, traced = self._trace(call)
         captures.drop_changed()
         traced = replace(traced, pinned=_pins(captures, traced))
+        family = self._families.setdefault(exact.family, Family())
         built = self._build(
-            traced.graph, self._strides(exact, traced), self._home(exact), bool(self._dynamic),
-            self._graph,
+            traced.graph, self._strides(exact, traced), self._home(exact),
+            bool(self._dynamic) or family.grown, self._graph,
         )  # fmt: skip
+        family.add(built)
         form = Form.of(exact, traced, built, captures, reason)
         self._forms[exact.key] = form
         if len(self._forms) > _MOST_FORMS:

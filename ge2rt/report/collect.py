@@ -213,17 +213,28 @@ def _step(
 def _views(step: KernelStep | LibraryStep, program: Program) -> tuple[ViewRecord, ...]:
     sizes = {buffer.id: buffer.type.element.itemsize for buffer in program.buffers}
     first = len(step.views) - step.outputs
-    return tuple(
-        ViewRecord(view.buffer, str(view), touched(view, sizes[view.buffer]), place >= first)
-        for place, view in enumerate(step.views)
-        if view is not None
-    )
+    taken = _taken(step, program)
+    found = []
+    for place, view in enumerate(step.views):
+        if view is not None:
+            nbytes, written = touched(view, sizes[view.buffer]), place >= first
+            if not written:
+                nbytes = min(nbytes, taken.get(size_of(view.shape), nbytes))
+            found.append(ViewRecord(view.buffer, str(view), nbytes, written))
+    return tuple(found)
+
+
+def _taken(step: KernelStep | LibraryStep, program: Program) -> dict[int, int]:
+    """Elements of a table that the step gathers from -> bytes that are taken of it."""
+    order = (*program.graph.inputs, *program.graph.nodes)
+    gathers = [order[i] for i in step.members if order[i].op == "gather"]
+    return {node.inputs[0].type.size: node.type.nbytes for node in gathers}
 
 
 def touched(view: View, itemsize: int) -> int:
     """Bytes of the different elements of a view: axes of stride 0 repeat the same ones.
 
-    An upper bound where views overlap themselves otherwise, or where a kernel gathers from a view.
+    An upper bound where views overlap themselves otherwise.
     """
     extents = [e for e, s in zip(view.shape, view.strides, strict=True) if s or not e]
     return size_of(tuple(extents)) * itemsize

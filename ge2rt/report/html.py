@@ -66,7 +66,7 @@ def _header(report: Report) -> str:
         )
     )  # fmt: skip
     return (
-        f'<header><div class="bar"><p class="brand">ge2rt report</p><nav aria-label="Sections">'
+        f'<header><div class="top"><p class="brand">ge2rt report</p><nav aria-label="Sections">'
         f"{links}</nav></div><h1>{escape(report.name)}</h1>{_signature(report)}</header><main>"
     )
 
@@ -92,11 +92,8 @@ def _summary(report: Report) -> str:
         f"<span>{escape(told)}</span></dd></div>"
         for name, figure, told in summary(report)
     )
-    notes = "".join(
-        f'<p class="note">{escape(note)}</p>'
-        for note in (*report.notes, report.timing.note)
-        if note
-    )
+    told = (*report.notes, report.timing.note)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in told if note)
     return f'<dl class="tiles">{tiles}</dl>{notes}'
 
 
@@ -126,7 +123,8 @@ def _steps(report: Report) -> str:
     )  # fmt: skip
     told = _timing_told(report)
     table = (
-        f'<div class="scroll"><table class="steps"><thead><tr>{heads}</tr></thead><tbody>{rows}'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Steps"><table class="steps">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}"
         f"</tbody><tfoot>{total}</tfoot></table></div>"
     )
     return _section("steps", "Steps", f"{_strip(report)}{table}<p class='told'>{told}</p>")
@@ -134,7 +132,10 @@ def _steps(report: Report) -> str:
 
 def _timing_told(report: Report) -> str:
     timing = report.timing
-    first = "Bytes are those of the views that a step reads and writes; repeated axes count once."
+    first = (
+        "Bytes are those of the views that a step reads and writes; repeated axes count once, of a"
+    )
+    first += " table that is gathered from, as much as is taken."
     if timing.whole is None:
         return first
     return escape(
@@ -170,10 +171,8 @@ def _row(report: Report, step: StepRecord) -> str:
         index = [kernel.name for kernel in report.kernels].index(step.kernel)
         what = f'<a href="#kernel-{index}"><code>{escape(step.kernel)}</code></a>'
     else:
-        what = f"<code>{escape(step.library or 'nothing to launch')}</code>"
-    why = ""
-    if step.library:
-        why = f'<span class="why">{escape(step.reason)}</span>'
+        why = step.reason if step.library else "nothing to launch"
+        what = f'<span class="why">{escape(why)}</span>'
     bar = (
         f'<span class="share"><i class="k{step.number % HUES}" style="width:{share * 100:.1f}%">'
         f"</i></span><span>{share_text(share)}</span>"
@@ -181,7 +180,7 @@ def _row(report: Report, step: StepRecord) -> str:
     return (
         f'<tr id="step-{step.number}"><td class="n"><b class="k{step.number % HUES}">{step.number}'
         f'</b></td><td><span class="label" title="{escape(" ".join(step.nodes))}">'
-        f"{escape(step.label)}</span>{what}{why}</td>"
+        f"{escape(step.label)}</span>{what}</td>"
         f'<td class="n">{seconds_text(step.seconds)}</td><td class="bar">{bar}</td>'
         f'<td class="n">{bytes_text(step.bytes_read)}</td>'
         f'<td class="n">{bytes_text(step.bytes_written)}</td>'

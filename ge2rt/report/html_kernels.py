@@ -85,7 +85,8 @@ def _classes(kernel: KernelRecord) -> str:
 
 def _choice(step: StepRecord) -> str:
     if not step.candidates:
-        return f'<p class="told">Why this kernel: {escape(step.reason)}.</p>'
+        nodes = escape(", ".join(step.nodes))
+        return f'<p class="told">Generated for these nodes of the graph: {nodes}.</p>'
     fit = [c for c in step.candidates if not c.refused]
     refused = [c for c in step.candidates if c.refused]
     rows = "".join(

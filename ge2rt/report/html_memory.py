@@ -58,7 +58,7 @@ def _chart(report: Report, temps: Sequence[BufferRecord]) -> str:
             f' height="{height:.1f}"><title>{escape(told)}</title></rect>'
         )
     return (
-        f'<div class="chart"><span class="top">{bytes_text(report.memory.workspace)}</span>'
+        f'<div class="chart"><span class="most">{bytes_text(report.memory.workspace)}</span>'
         f'<svg viewBox="0 0 {_WIDE:.0f} {_HIGH:.0f}" preserveAspectRatio="none" role="img"'
         f' aria-label="Temporaries in the arena over the steps">{"".join(parts)}</svg>'
         f'<span class="left">step 0</span><span class="right">step {columns - 1}</span></div>'

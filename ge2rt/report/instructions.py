@@ -33,7 +33,7 @@ _ROOTS = {
     "compare and select": "setp selp set slct testp",
     "move and convert": "mov cvt cvta prmt pack unpack isspacep",
     "control": "bra brx ret call exit trap nanosleep",
-    "barriers and warps": "bar barrier mbarrier membar fence shfl vote redux match activemask elect",
+    "warps and barriers": "bar barrier mbarrier membar fence shfl vote redux match elect",
 }  # fmt: skip
 _BY_ROOT = {root: name for name, roots in _ROOTS.items() for root in roots.split()}
 _FLOATS = frozenset(["f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"])
@@ -41,7 +41,7 @@ _FLOATS = frozenset(["f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"])
 CLASSES: tuple[str, ...] = (
     "float arithmetic", "integer and bits", "special functions", "tensor cores", "global memory",
     "shared memory", "local memory", "parameters", "compare and select", "move and convert",
-    "barriers and warps", "control",
+    "warps and barriers", "control",
 )  # fmt: skip
 """Names of the classes, in the order in which they are shown."""
 

@@ -115,9 +115,11 @@
       const lines = [...related[side].keys()];
       return lines.length ? Math.min(...lines) : 1;
     }
-    // The kernel itself, behind what it includes.
+    // To the kernel itself, behind what it includes.
     const head = spans.cuda.findIndex((span) => span && span.textContent.includes("__global__"));
-    if (head > 0) pres.cuda.scrollTop = spans.cuda[head].offsetTop - pres.cuda.offsetTop - 8;
+    const body = spans.ptx.findIndex((span) => span && span.textContent.includes(".entry"));
+    for (const [side, line] of [["cuda", head], ["ptx", body]])
+      if (line > 0) pres[side].scrollTop = spans[side][line].offsetTop - pres[side].offsetTop - 6;
   }
 
   function open(details) {
@@ -130,6 +132,25 @@
   for (const details of document.querySelectorAll(".kernel")) {
     if (details.open) open(details);
     details.addEventListener("toggle", () => { if (details.open) open(details); });
+  }
+  for (const canvas of document.querySelectorAll(".canvas")) {
+    const svg = canvas.querySelector("svg"), width = svg.width.baseVal.value;
+    const top = svg.querySelector(".step rect, .node rect");
+    if (top && width > canvas.clientWidth) {
+      const first = [...svg.querySelectorAll("rect")].reduce((a, b) =>
+        b.y.baseVal.value < a.y.baseVal.value ? b : a, top);
+      canvas.scrollLeft = first.x.baseVal.value + first.width.baseVal.value / 2 - canvas.clientWidth / 2;
+    }
+    if (width <= canvas.clientWidth && svg.height.baseVal.value <= canvas.clientHeight) continue;
+    const button = document.createElement("button");
+    button.textContent = "Fit";
+    button.setAttribute("aria-pressed", "false");
+    button.addEventListener("click", () => {
+      const fit = canvas.classList.toggle("fit");
+      button.textContent = fit ? "Full size" : "Fit";
+      button.setAttribute("aria-pressed", String(fit));
+    });
+    canvas.previousElementSibling?.closest("figure").querySelector("figcaption").append(button);
   }
   function follow() {
     const target = location.hash && document.getElementById(location.hash.slice(1));

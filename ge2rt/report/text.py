@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ge2rt.base.text import one_line
 from ge2rt.report.records import KernelRecord, Report, StepRecord
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -39,9 +40,8 @@ def share_text(share: float) -> str:
 
 
 def _three(value: float) -> str:
-    return (
-        f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-    )
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f}"
 
 
 def summary(report: Report) -> list[tuple[str, str, str]]:
@@ -69,9 +69,11 @@ def _timed(report: Report) -> str:
 
 def print_report(report: Report) -> str:
     """The summary and one line a step."""
-    lines = [f"{report.name}({report.signature}) on {report.device}"]
+    lines = [f"{report.name}({one_line(report.signature, 300)}) on {report.device}"]
     lines += [f"  {name}: {figure} ({told})" for name, figure, told in summary(report)]
-    rows = [("", "step", "time", "share", "read", "written", "rate", "launch")]
+    rows: list[tuple[str, ...]] = [
+        ("", "step", "time", "share", "read", "written", "rate", "launch")
+    ]
     rows += [_row(report, step) for step in report.steps]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines += ["  " + "  ".join(_cells(row, widths)).rstrip() for row in rows]
@@ -101,8 +103,9 @@ def _cells(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 def kernel_facts(kernel: KernelRecord) -> list[tuple[str, str]]:
     """(name, text) of what is known of a kernel."""
+    made = ", generated for this graph" if kernel.generated else ""
     facts = [
-        ("made from", f"{kernel.template}{', generated for this graph' if kernel.generated else ''}"),
+        ("made from", kernel.template + made),
         ("compiled for", "this shape" if kernel.static else "any shape"),
         ("PTX instructions", str(kernel.instructions.total)),
     ]  # fmt: skip

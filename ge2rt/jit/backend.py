@@ -43,6 +43,14 @@ class Built:
         runner: Runner = self.captured or self.runner
         return runner.run(arrays)
 
+    def function(self, miss: Callable[..., Any], *, single: bool) -> Callable[..., Any] | None:
+        """Native code of the input arrays, or None where there is none."""
+        make = getattr(self.runner, "function", None)
+        if make is None or self.captured is not None:
+            return None
+        made: Callable[..., Any] | None = make(miss, single=single)
+        return made
+
 
 Build = Callable[[Graph, Sequence[Any], str, bool, bool], Built]
 

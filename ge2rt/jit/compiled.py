@@ -80,15 +80,12 @@ class Form:
 
     def quick(self, binder: Binder, style: tuple[int, tuple[str, ...]]) -> Quick | None:
         """A quick function for calls of this style (see :mod:`ge2rt.jit.quick`), or None."""
-        function = getattr(self.built.runner, "function", None)
-        if function is None or self.traced.written or self.traced.pinned or self.built.captured:
+        if self.traced.written or self.traced.pinned or not self.built.graph.outputs:
             return None  # contents are compared, arguments written: that is for the long way
-        if not self.built.graph.outputs:
-            return None
         result = self.traced.result
-        native: Quick | None = function(missed, single=result.single)
+        native = self.built.function(missed, single=result.single)
         if native is None:
-            return None
+            return write_quick(self, binder, style, None)
         plain = all(isinstance(key, ArrayKey) for key in self.call.keys)
         flat = all(structure == LEAF for _, structure in self.call.structure)  # type: ignore[union-attr]
         bare = not (style[1] or self.captures.noted or self.traced.captured)

@@ -1,19 +1,22 @@
 """The repeated call: a function written for one form, which looks at what it must and no more.
 
-It checks what was captured, takes containers apart by what they were, and hands the arrays to
-native code, which compares types, dtypes, shapes and strides. Whatever differs is a MISS: the long
-way owns all messages.
+It checks what was captured, takes containers apart by what they were, and hands the arrays on: to
+native code, which compares types, dtypes, shapes and strides itself, or, after comparing them here,
+to a program that is run from Python. Whatever differs is a MISS: the long way owns all messages.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ge2rt.base.dtypes import DTYPES
+from ge2rt.base.shapes import contiguous_strides
 from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey
 from ge2rt.jit.trees import Branch, Structure
 
@@ -38,10 +41,13 @@ def missed(*arrays: Any) -> Any:
 class _Writer:
     """Lines of the function, and the objects that they name."""
 
-    def __init__(self, keys: tuple[Any, ...]) -> None:
+    def __init__(self, keys: tuple[Any, ...], *, native: bool) -> None:
         self.keys = keys
+        self.native = native
         self.lines: list[str] = []
-        self.scope: dict[str, Any] = {"MISS": MISS}
+        self.scope: dict[str, Any] = {"MISS": MISS, "ndarray": np.ndarray}
+        if "cupy" in sys.modules:
+            self.scope["cuda_array"] = sys.modules["cupy"].ndarray
         self.leaves: list[str] = []
 
     def name(self, value: Any) -> str:
@@ -76,7 +82,7 @@ class _Writer:
     def _leaf(self, expression: str) -> None:
         key = self.keys[len(self.leaves)]
         if isinstance(key, ArrayKey):
-            self.leaves.append(expression)  # native code looks at it
+            self.leaves.append(self.array(expression, key))
         elif isinstance(key, NumberKey):
             local = self.let(expression)
             self.require(f"type({local}) is {key.kind.__name__}")
@@ -85,6 +91,22 @@ class _Writer:
         else:
             self._static(self.let(expression), key)
             self.leaves.append("")
+
+    def array(self, expression: str, key: ArrayKey) -> str:
+        """An array; native code looks at it by itself."""
+        if self.native:
+            return expression
+        local, dtype = self.let(expression), DTYPES[key.dtype].numpy
+        steps = contiguous_strides(key.shape) if key.strides is None else key.strides
+        strides = tuple(step * dtype.itemsize for step in steps)
+        kind = "ndarray" if key.home == "cpu" else "cuda_array"
+        self.require(
+            f"type({local}) is {kind} and {local}.dtype is {self.name(dtype)} and "
+            f"{local}.shape == {key.shape} and {local}.strides == {strides}"
+        )
+        if key.home != "cpu":
+            self.require(f"{local}.device.id == {int(key.home.partition(':')[2])}")
+        return local
 
     def _static(self, local: str, key: StaticKey) -> None:
         value = self.name(key.value)
@@ -105,13 +127,17 @@ def _places(structure: Branch) -> list[tuple[bool, Any]]:
 
 
 def write_quick(
-    form: Any, binder: Binder, style: tuple[int, tuple[str, ...]], native: Callable[..., Any]
-) -> Callable[..., Any] | None:
-    """The function for calls of this style: (positional arguments, names of the others)."""
+    form: Any, binder: Binder, style: tuple[int, tuple[str, ...]],
+    native: Callable[..., Any] | None,
+) -> Callable[..., Any] | None:  # fmt: skip
+    """The function for calls of this style: (positional arguments, names of the others).
+
+    ``native`` takes the arrays; without it they are run as a list, from Python.
+    """
     expressions = _expressions(form.call.structure, binder, style)
     if expressions is None:
         return None
-    writer = _Writer(form.call.keys)
+    writer = _Writer(form.call.keys, native=native is not None)
     count, names = style
     writer.require(f"len(_a) == {count}" + (f" and len(_k) == {len(names)}" if names else ""))
     for noted in form.captures.noted:
@@ -119,9 +145,15 @@ def write_quick(
     for expression, (_, structure) in zip(expressions, form.call.structure, strict=True):
         writer.take_apart(expression, structure)
     arrays = [writer.leaves[place] for place in form.traced.inputs]
-    arrays += [writer.name(array) for array in form.traced.captured]
-    call = f"{writer.name(native)}({', '.join(arrays)})"
+    arrays += [
+        writer.array(writer.name(array), key)
+        for array, key in zip(form.traced.captured, form.captured_keys, strict=True)
+    ]
     result = form.traced.result
+    call = f"{writer.name(native)}({', '.join(arrays)})"
+    if native is None:
+        call = f"{writer.name(form.built.run)}([{', '.join(arrays)}])"
+        call = f"{call}[0]" if result.single else f"tuple({call})" if result.flat else call
     if result.single or result.flat:
         writer.lines.append(f"return {call}")
     else:

@@ -17,10 +17,13 @@ Call record, 8 bytes an entry::
      0 inputs     8 outputs    16 bases     24 -> inputs     32 -> outputs   40 -> initial bases
     48 -> steps  56 steps      64 busy      72 exclusive     80 single       88 np.empty
     96 ndarray  104 on_fault  112 limit    120 -> flags     128 bytes of flags
+   136 PyArray_NewFromDescr, or 0: outputs are made by np.empty
 
 Input, 48 bytes: dtype object, rank, -> extents, -> byte strides, mask of the address, base.
-Output, 24 bytes: shape object, dtype object, base. ``exclusive`` programs use memory of their own:
-a call that comes while another one is ``busy`` goes to Python.
+Output, 40 bytes: shape object, dtype object, base, rank, -> extents. ``exclusive`` programs
+use memory of their own: a call that comes while another one is ``busy`` goes to Python.
+
+``ge2rt_dispatch`` is a built-in function that asks several such functions in turn.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from string import Template
 
 MAX_PROGRAM_ARGS = 4096
 STEP_BYTES = 48
-CALL_WORDS = 17
+CALL_WORDS = 18
 
 _PROGRAM = r"""
 ; 0, or (number of the step + 1) << 32 | status, or -1 with the exception of a signal handler set
@@ -284,13 +287,28 @@ output_next:
   %output_more = icmp ult i64 %o, %outputs
   br i1 %output_more, label %output, label %work
 output:
-  %output_at = getelementptr [24 x i8], ptr %output_list, i64 %o
-  %shape = load ptr, ptr %output_at
+  %output_at = getelementptr [40 x i8], ptr %output_list, i64 %o
   %dtype = call ptr @ge2rt_object(ptr %output_at, i64 1)
+  %new = call ptr @ge2rt_object(ptr %record, i64 17)
+  %no_new = icmp eq ptr %new, null
+  br i1 %no_new, label %output_python, label %output_native
+output_native:
+  %out_rank = call i64 @ge2rt_word(ptr %output_at, i64 3)
+  %out_rank32 = trunc i64 %out_rank to i32
+  %out_dims = call ptr @ge2rt_object(ptr %output_at, i64 4)
+  call void @Py_IncRef(ptr %dtype)
+  %fresh_native = call ptr %new(ptr %ndarray, ptr %dtype, i32 %out_rank32, ptr %out_dims, ptr null,
+                                ptr null, i32 0, ptr null)
+  br label %output_made
+output_python:
+  %shape = load ptr, ptr %output_at
   store ptr %shape, ptr %pair
   %second = getelementptr ptr, ptr %pair, i64 1
   store ptr %dtype, ptr %second
-  %fresh = call ptr @PyObject_VectorcallDict(ptr %empty, ptr %pair, i64 2, ptr null)
+  %fresh_python = call ptr @PyObject_VectorcallDict(ptr %empty, ptr %pair, i64 2, ptr null)
+  br label %output_made
+output_made:
+  %fresh = phi ptr [ %fresh_native, %output_native ], [ %fresh_python, %output_python ]
   %none = icmp eq ptr %fresh, null
   br i1 %none, label %no_memory, label %output_there
 output_there:
@@ -427,6 +445,42 @@ answer:
   ret ptr %code_object
 }
 
+; self is ([tuple of functions], their answer to a call they do not know, Python function)
+define ptr @ge2rt_dispatch(ptr %self, ptr %args, ptr %kwargs) {
+  %plain = icmp eq ptr %kwargs, null
+  br i1 %plain, label %start, label %slow
+start:
+  %cell = call ptr @PyTuple_GetItem(ptr %self, i64 0)
+  %miss = call ptr @PyTuple_GetItem(ptr %self, i64 1)
+  %functions = call ptr @PyList_GetItem(ptr %cell, i64 0)
+  call void @Py_IncRef(ptr %functions)
+  %count = call i64 @PyTuple_Size(ptr %functions)
+  br label %next
+next:
+  %i = phi i64 [ 0, %start ], [ %i_next, %missed ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %try, label %none
+try:
+  %function = call ptr @PyTuple_GetItem(ptr %functions, i64 %i)
+  %answer = call ptr @PyObject_Call(ptr %function, ptr %args, ptr null)
+  %is_miss = icmp eq ptr %answer, %miss
+  br i1 %is_miss, label %missed, label %done
+missed:
+  call void @Py_DecRef(ptr %answer)
+  %i_next = add i64 %i, 1
+  br label %next
+done:
+  call void @Py_DecRef(ptr %functions)
+  ret ptr %answer
+none:
+  call void @Py_DecRef(ptr %functions)
+  br label %slow
+slow:
+  %python = call ptr @PyTuple_GetItem(ptr %self, i64 2)
+  %result = call ptr @PyObject_Call(ptr %python, ptr %args, ptr %kwargs)
+  ret ptr %result
+}
+
 ; a step that calls a loop of NumPy's: context is {loop, -> dimensions, -> steps, data}
 define i32 @ge2rt_loop(ptr %context, ptr %packed) {
   %args = alloca [3 x ptr]
@@ -443,6 +497,8 @@ declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
 declare ptr @PyEval_SaveThread()
+declare ptr @PyObject_Call(ptr, ptr, ptr)
+declare void @Py_IncRef(ptr)
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyTuple_New(i64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +26,7 @@ from ge2rt.run.stub import get_stub
 _SLOT = struct.Struct("=iiq")
 _STEP = struct.Struct("=QQQQiiQ")
 _INPUT = struct.Struct("=QqQQQq")
-_OUTPUT = struct.Struct("=QQq")
+_OUTPUT = struct.Struct("=QQqqQ")
 _WORD = struct.Struct("=q")
 
 HOLD_LOCK_US = 10.0  # of expected work that may be done without giving up the interpreter lock
@@ -232,6 +233,20 @@ def native_call(
     return stub.function("call", (address, miss, memory, spec, keep), b"program(*arrays)")
 
 
+def dispatcher(
+    cell: list[tuple[Callable[..., Any], ...]], missed: object, slow: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """A built-in function that calls the functions in ``cell[0]`` until one knows the call.
+
+    A function's answer to a call it does not know is the object ``missed``. Where all miss, and for
+    calls with keywords, it is ``slow(*args, **kwargs)``. None where there is no stub.
+    """
+    stub = get_stub()
+    if stub is None:
+        return None
+    return stub.function("dispatch", (cell, missed, slow), b"dispatch(*args, **kwargs)")
+
+
 def _words(spec: CallSpec, on_fault: Callable[[int], Any], memory: Memory) -> list[int]:
     inputs = b"".join(
         _INPUT.pack(memory.keep(i.dtype), len(i.shape), memory.words(i.shape),
@@ -239,7 +254,10 @@ def _words(spec: CallSpec, on_fault: Callable[[int], Any], memory: Memory) -> li
         for i in spec.inputs
     )  # fmt: skip
     outputs = b"".join(
-        _OUTPUT.pack(memory.keep(o.shape), memory.keep(o.dtype), o.base) for o in spec.outputs
+        _OUTPUT.pack(
+            memory.keep(o.shape), memory.keep(o.dtype), o.base, len(o.shape), memory.words(o.shape)
+        )
+        for o in spec.outputs
     )
     steps = spec.steps
     words = [
@@ -248,6 +266,7 @@ def _words(spec: CallSpec, on_fault: Callable[[int], Any], memory: Memory) -> li
         steps.count, 0, int(spec.exclusive),
         int(spec.single and len(spec.outputs) == 1), memory.keep(np.empty),
         memory.keep(np.ndarray), memory.keep(on_fault), spec.limit, *spec.flags,
+        new_array(),
     ]  # fmt: skip
     assert len(words) == CALL_WORDS
     return words
@@ -265,6 +284,39 @@ def known_arrays() -> bool:
         return False
     lists = [(ctypes.c_int64 * 2).from_address(words[n].value) for n in ("DIMS", "STRIDES")]
     return [tuple(values) for values in lists] == [probe.shape, probe.strides]
+
+
+_API_NEW, _API_VERSION = 94, 0  # places in NumPy's table of C functions
+_NEW = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_int, *[ctypes.c_void_p] * 3,
+    ctypes.c_int, ctypes.c_void_p,
+)  # fmt: skip
+
+
+@cache
+def new_array() -> int:
+    """The address of ``PyArray_NewFromDescr``, or 0 where it does not do what is expected.
+
+    NumPy's own headers find it at that place of the table, in every version of the ABI.
+    """
+    core: Any = sys.modules.get("numpy._core._multiarray_umath") or sys.modules.get(
+        "numpy.core._multiarray_umath"
+    )
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    table = pointer(core._ARRAY_API, None) if hasattr(core, "_ARRAY_API") else None
+    if not table:
+        return 0
+    functions = (ctypes.c_void_p * (_API_NEW + 1)).from_address(table)
+    version = ctypes.CFUNCTYPE(ctypes.c_uint)(functions[_API_VERSION] or 0)()
+    if version not in (0x1000009, 0x2000000):
+        return 0
+    address = functions[_API_NEW] or 0
+    dtype, shape = np.dtype(np.int16), (ctypes.c_int64 * 2)(3, 5)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # the call takes it
+    made = _NEW(address)(np.ndarray, dtype, 2, ctypes.addressof(shape), None, None, 0, None)
+    fits = type(made) is np.ndarray and made.flags.owndata and made.flags.c_contiguous
+    return address if fits and (made.shape, made.dtype) == ((3, 5), dtype) else 0
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:

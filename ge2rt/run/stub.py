@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from ge2rt.device.objects import Linked
     from ge2rt.run.fastpath import Target
 
-FUNCTIONS = ("plan", "launch", "row", "call", "loop")
+FUNCTIONS = ("plan", "launch", "row", "call", "loop", "dispatch")
 
 _METH_FASTCALL = 0x80
+_METH_VARARGS_KEYWORDS = 0x1 | 0x2
 _SLOT = struct.Struct("=iiq")
 _PAIR = struct.Struct("=iiqq")
 _MASK = struct.Struct("=Q")
@@ -135,7 +136,8 @@ class Stub:
         """A built-in function over ``state``, which the native code reads as its self."""
         method = self._methods.get((kind, doc))
         if method is None:
-            fields = (kind.encode(), self._addresses[kind], _METH_FASTCALL, doc)
+            flags = _METH_VARARGS_KEYWORDS if kind == "dispatch" else _METH_FASTCALL
+            fields = (kind.encode(), self._addresses[kind], flags, doc)
             method = self._methods.setdefault((kind, doc), _MethodDef(*fields))
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import threading
 import weakref
 
@@ -431,6 +432,60 @@ def test_native_calls_chain():
     assert function(floats(10), floats(10)) == "neither"
 
 
+def test_functions_are_asked_in_turn():
+    miss, calls = object(), []
+
+    def slow(*args, **kwargs):
+        calls.append((args, kwargs))
+        return "slow"
+
+    first = executable(sums(1, 8)).function(lambda *_: miss, single=True)
+    second = executable(sums(1, 9)).function(lambda *_: miss, single=True)
+    cell = [()]
+    function = program_native.dispatcher(cell, miss, slow)
+    x, y = floats(8), floats(9)
+    assert function(x, x) == "slow"
+    cell[0] = (first, second)
+    assert np.array_equal(function(x, x), x + x)
+    assert np.array_equal(function(y, y), y + y)
+    assert function(x, y) == "slow"
+    assert function(x, b=y) == "slow"
+    assert function() == "slow"
+    assert calls == [((x, x), {}), ((x, y), {}), ((x,), {"b": y}), ((), {})]
+
+
+def test_an_error_ends_the_asking():
+    def fails(*_):
+        cell[0] = ()  # while it is in use
+        raise KeyError("mine")
+
+    cell = [(fails,)]
+    function = program_native.dispatcher(cell, None, lambda: "slow")
+    with pytest.raises(KeyError, match="mine"):
+        function()
+    assert function() == "slow"
+
+
+def test_dispatching_leaks_nothing():
+    miss = object()
+    cell = [(lambda *_: miss, lambda *_: miss)]
+    function = program_native.dispatcher(cell, miss, lambda *_: None)
+    counts = [sys.getrefcount(thing) for thing in (miss, cell[0], None)]
+    for _ in range(1000):
+        function(1, 2)
+    after = [sys.getrefcount(thing) for thing in (miss, cell[0], None)]
+    assert after[:2] == counts[:2]
+    assert abs(after[2] - counts[2]) < 100
+
+
+def test_outputs_by_np_empty_where_numpys_table_is_another(monkeypatch):
+    assert program_native.new_array()
+    monkeypatch.setattr(program_native, "new_array", lambda: 0)
+    function = executable(sums(2, 12)).function(lambda *_: "missed", single=True)
+    x = floats(12)
+    assert np.array_equal(function(x, x), x + x + x)
+
+
 def test_what_a_miss_raises_is_passed_on(call):
     def miss(*_):
         raise KeyError("mine")
@@ -456,8 +511,6 @@ def test_nothing_is_leaked():
     function = executable(sums(2, 12)).function(lambda *_: None, single=True)
     x = floats(12)
     out = function(x, x)
-    import sys
-
     counts = [sys.getrefcount(thing) for thing in (x, x.dtype, np.empty, out)]
     for _ in range(1000):
         function(x, x)

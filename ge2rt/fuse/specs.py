@@ -97,7 +97,8 @@ ROWS = Form(
     },
     grid=("ceildiv(rows_size, 256 // GROUP)",),
 )
-# As for the shipped reductions; {items} falls with the work at each point.
+# As for the shipped reductions; {items} falls with the work at each point, {width} is the bytes of
+# an element of {lead}: columns of halves are taken in longer runs.
 REDUCE = Form(
     name="fused_reduce",
     template="fused_reduce.cu.j2",
@@ -107,7 +108,7 @@ REDUCE = Form(
     },
     prefer={
         "COLUMNS": "0 if out_rank == 0 or out_strides['{lead}'][-1] != 1 or out_shape[-1] < 16 "
-        "else 4 if out_size >= 4096 else 1",
+        "else 8 if {width} <= 2 and out_size >= 256 else 4 if out_size >= 4096 else 1",
         "GROUP": "256 if out_size < 1024 and red_size >= 4096 else 32",
         "SPLIT": "8 if red_size >= 64 else 1",
         "ITEMS": "{items} if red_size >= 256 else 1",
@@ -143,7 +144,8 @@ def reduction_spec(writer: Writer) -> KernelSpec:
         )
     )
     cost = sum(v.cost for v in writer.region.values if v.place is writer.region.full)
-    words = {"lead": lead, "items": "8" if cost <= _HEAVY else "2"}
+    width = next((DTYPES[i.source.dtype].itemsize for i in inputs if i.name == lead), 4)
+    words = {"lead": lead, "items": "8" if cost <= _HEAVY else "2", "width": str(width)}
     return make_spec(writer, form, texts, spaces, words)
 
 

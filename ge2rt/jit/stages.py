@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ge2rt.jit.backend import Built
@@ -42,9 +46,9 @@ class Stages(Mapping[str, Any]):
             "optimised": lambda built: built.optimised,
             "program": lambda built: built.program,
             "selection": _selection,
-            "cuda": lambda built: Texts({n: v.source.text for n, v in _variants(built).items()}),
-            "ptx": _ptx,
-            "llvm" if on_cpu else "sass": _llvm if on_cpu else _sass,
+            "cuda": _each(lambda variant: str(variant.source.text)),
+            "ptx": _each(ptx_of),
+            "llvm" if on_cpu else "sass": _each(llvm_of if on_cpu else sass_of),
             "plan": lambda built: str(built.runner),
         }
 
@@ -73,15 +77,27 @@ def _runs(built: Built) -> list[Any]:
     return [run for run in getattr(built.runner, "steps", ()) if hasattr(run, "plan")]
 
 
-def _variants(built: Built) -> dict[str, Any]:
-    """The compiled variant of each different kernel."""
+def variants_of(built: Built) -> dict[str, Any]:
+    """The different kernels by name; the second of a name (other extents) is ``name #2``."""
     found: dict[str, Any] = {}
+    seen: set[bytes] = set()
     for run in _runs(built):
-        if not run.is_empty:
-            found.setdefault(
-                run.plan.kernel, run.plan.compiled(aligned=run.is_aligned(frozenset()))
-            )
+        if run.is_empty:
+            continue
+        variant = run.plan.compiled(aligned=run.is_aligned(frozenset()))
+        if variant.binary.data in seen:
+            continue
+        seen.add(variant.binary.data)
+        name, count = run.plan.kernel, 1
+        while name in found:
+            count += 1
+            name = f"{run.plan.kernel} #{count}"
+        found[name] = variant
     return found
+
+
+def _each(text_of: Callable[[Any], str]) -> Callable[[Built], Texts]:
+    return lambda built: Texts({n: text_of(v) for n, v in variants_of(built).items()})
 
 
 def _selection(built: Built) -> str:
@@ -89,29 +105,34 @@ def _selection(built: Built) -> str:
     return "\n".join(f"{number}: {run.label}: {run.reason}" for number, run in enumerate(steps))
 
 
-def _ptx(built: Built) -> Texts:
-    texts = {}
-    for name, variant in _variants(built).items():
-        binary = variant.binary
-        if binary.kind != "ptx":  # a cubin was loaded: the PTX is made for the reader
-            from ge2rt.build.compile import build
+def ptx_of(variant: Any) -> str:
+    """The PTX of a compiled variant; where a cubin was loaded it is made now."""
+    binary = variant.binary
+    if binary.kind != "ptx":
+        from ge2rt.build.compile import build
 
-            binary = build(variant.problem, "ptx")
-        texts[name] = binary.data.rstrip(b"\0").decode()
-    return Texts(texts)
+        binary = build(variant.problem, "ptx")
+    text: str = binary.data.rstrip(b"\0").decode()
+    return text
 
 
-def _llvm(built: Built) -> Texts:
+def llvm_of(variant: Any) -> str:
+    """The LLVM IR that the cpu device compiles, before LLVM optimises it."""
     from ge2rt.device.translate import default_translator, lower_options
 
-    texts = {}
-    for name, variant in _variants(built).items():
-        translator = default_translator()
-        module = translator.parse(variant.binary.data.rstrip(b"\0").decode())
-        options = lower_options(variant.problem.block)
-        texts[name] = translator.lower(module, variant.binary.entry, options).llvm_ir
-    return Texts(texts)
+    translator = default_translator()
+    module = translator.parse(ptx_of(variant))
+    options = lower_options(variant.problem.block)
+    return translator.lower(module, variant.binary.entry, options).llvm_ir
 
 
-def _sass(built: Built) -> str:
-    return "machine code is shown by nvdisasm, of the cubins in the compile cache"
+def sass_of(variant: Any) -> str:
+    """Machine code as ``nvdisasm`` prints it, or how to get that."""
+    tool = shutil.which("nvdisasm")
+    if tool is None:
+        return "no nvdisasm on the PATH: it comes with the CUDA toolkit and prints machine code"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(variant.binary.data)
+        done = subprocess.run([tool, "-c", str(path)], capture_output=True, text=True, check=False)
+    return done.stdout or f"nvdisasm failed: {done.stderr.strip()}"

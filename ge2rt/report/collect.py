@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ge2rt.base.shapes import size_of
-from ge2rt.build.compile import build
 from ge2rt.fuse.program import KernelStep, LibraryStep, Program, View
 from ge2rt.ir.graph import Graph
 from ge2rt.ir.text import print_graph
 from ge2rt.jit.backend import Built
 from ge2rt.jit.compiled import Compiled
+from ge2rt.jit.stages import llvm_of, ptx_of, sass_of, variants_of
 from ge2rt.report.instructions import count_instructions, link_lines
 from ge2rt.report.measure import Times, measure
 from ge2rt.report.records import (
@@ -74,7 +74,7 @@ def collect_built(
         raise TypeError(f"{name} has no executable to report on: {executable!r}")
     program: Program = built.program
     times = measure(executable, arrays) if timed and executable.steps else None
-    kernels, names = _kernels(executable)
+    kernels, names = _kernels(built, executable)
     steps = tuple(
         _step(number, run, program, names, times) for number, run in enumerate(executable.steps)
     )
@@ -84,8 +84,14 @@ def collect_built(
         after=graph_record(program.graph, _owners(steps)), optimised=str(built.optimised),
         steps=steps, kernels=kernels, memory=_memory(executable), plan=str(executable),
         timing=_timing(times, described), compile_seconds=built.seconds, compiled=built.compiled,
-        constants=constants, notes=built.reasons,
+        constants=constants, notes=_notes(built),
     )  # fmt: skip
+
+
+def _notes(built: Built) -> tuple[str, ...]:
+    if built.captured is None:
+        return built.reasons
+    return (*built.reasons, "The steps are captured as a CUDA graph; here each runs by itself.")
 
 
 def _timing(times: Times | None, described: str) -> TimingRecord:
@@ -126,63 +132,41 @@ def _owners(steps: Sequence[StepRecord]) -> dict[int, int]:
 # -- kernels -------------------------------------------------------------------------------------
 
 
-def _kernels(executable: Executable) -> tuple[tuple[KernelRecord, ...], dict[int, str]]:
+def _kernels(
+    built: Built, executable: Executable
+) -> tuple[tuple[KernelRecord, ...], dict[int, str]]:
     """The different kernels, and the kernel's name of each step (by the step's number)."""
-    by_binary: dict[bytes, KernelRecord] = {}
+    variants = variants_of(built)
+    by_binary = {variant.binary.data: name for name, variant in variants.items()}
+    on_cpu = executable.device.accepts("cpu")
+    records: dict[str, KernelRecord] = {}
     names: dict[int, str] = {}
-    taken: dict[str, int] = {}
     for number, run in enumerate(executable.steps):
         if not isinstance(run, KernelRun) or run.is_empty:
             continue
-        variant = _variant(run)
-        record = by_binary.get(variant.binary.data)
-        if record is None:
-            taken[run.plan.kernel] = count = taken.get(run.plan.kernel, 0) + 1
-            name = run.plan.kernel if count == 1 else f"{run.plan.kernel} #{count}"
-            record = by_binary[variant.binary.data] = _kernel(name, run, executable)
-        names[number] = record.name
-    return tuple(by_binary.values()), names
+        names[number] = name = by_binary[_variant(run).binary.data]
+        if name not in records:
+            records[name] = _kernel(name, run, variants[name], on_cpu=on_cpu)
+    return tuple(records.values()), names
 
 
 def _variant(run: KernelRun) -> Any:
     return run.plan.compiled(aligned=run.is_aligned(frozenset()))
 
 
-def _kernel(name: str, run: KernelRun, executable: Executable) -> KernelRecord:
-    variant = _variant(run)
-    source = variant.source
-    ptx = ptx_of(variant)
+def _kernel(name: str, run: KernelRun, variant: Any, *, on_cpu: bool) -> KernelRecord:
+    source, ptx = variant.source, ptx_of(variant)
     shown, links = link_lines(ptx, source.name)
-    title, native = native_of(variant, ptx, executable)
     attributes = variant.function.attributes()
-    lines = source.line_map.lines
     return KernelRecord(
         name=name, title=run.plan.kernel, template=source.name,
         generated=run.plan.choice is None, static=variant.problem.static,
-        cached=variant.binary.cached, cuda=source.text, template_lines=lines, ptx=shown,
-        links=links, native=native, native_title=title, instructions=count_instructions(ptx),
+        cached=variant.binary.cached, cuda=source.text, template_lines=source.line_map.lines,
+        ptx=shown, links=links, native=llvm_of(variant) if on_cpu else sass_of(variant),
+        native_title="LLVM IR" if on_cpu else "SASS", instructions=count_instructions(ptx),
         registers=attributes.get("num_regs", -1),
         shared_static=attributes.get("shared_size_bytes", 0),
     )  # fmt: skip
-
-
-def ptx_of(variant: Any) -> str:
-    """The PTX of a compiled variant, made now where a cubin was loaded."""
-    binary = variant.binary if variant.binary.kind == "ptx" else build(variant.problem, "ptx")
-    text: str = binary.data.rstrip(b"\0").decode("utf-8", "replace")
-    return text
-
-
-def native_of(variant: Any, ptx: str, executable: Executable) -> tuple[str, str]:
-    """(title, text) of what the device made of the PTX: LLVM IR, or nothing on a GPU."""
-    if not executable.device.accepts("cpu"):
-        return "SASS", ""
-    from ge2rt.device.translate import default_translator, lower_options  # late: brings LLVM
-
-    translator = default_translator()
-    options = lower_options(variant.problem.block)
-    module = translator.parse(ptx)
-    return "LLVM IR", translator.lower(module, variant.binary.entry, options).llvm_ir
 
 
 # -- steps ---------------------------------------------------------------------------------------

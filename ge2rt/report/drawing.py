@@ -142,7 +142,7 @@ def collapse(items: Sequence[Item]) -> tuple[list[Item], Repeat | None]:
     read = {operand for item in shown for operand in item.inputs}
     inputs = [item for item in items if item.node.op == "input" and item.node.id in read]
     place = {item.node.id: i for i, item in enumerate(inputs + shown)}
-    merged = [
+    moved = [
         # an edge from a hidden repetition up to a shown one would be a cycle
         replace(item, inputs=tuple(
             stands.get(i, i) for i in item.inputs
@@ -150,7 +150,23 @@ def collapse(items: Sequence[Item]) -> tuple[list[Item], Repeat | None]:
         ))
         for item in shown
     ]  # fmt: skip
-    return inputs + merged, repeat
+    return merged(inputs + moved), repeat
+
+
+def merged(items: Sequence[Item]) -> list[Item]:
+    """Nodes that look alike, read the same drawn nodes and are read by the same, as one."""
+    own = {item.node.id for item in items}
+    readers: dict[int, list[int]] = {}
+    for item in items:
+        for operand in item.inputs:
+            readers.setdefault(operand, []).append(item.node.id)
+    groups: dict[object, list[Item]] = {}
+    for item in items:
+        read = tuple(i for i in item.inputs if i in own)
+        key: object = (item.words, item.node.type, read, tuple(readers.get(item.node.id, ())))
+        groups.setdefault(item.node.id if item.node.output >= 0 else key, []).append(item)
+    return [replace(group[0], count=max(g.count for g in group) + len(group) - 1)
+            for group in groups.values()]  # fmt: skip
 
 
 # -- frames --------------------------------------------------------------------------------------
@@ -178,18 +194,8 @@ def homes_of(graph: GraphRecord) -> dict[int, int]:
 
 
 def frame_of(step: StepRecord, items: Sequence[Item], count: int) -> Frame:
-    """A step's frame; equal nodes that read nothing of it stand for one another."""
-    own = {item.node.id for item in items}
-    readers: dict[int, list[int]] = {}
-    for item in items:
-        for operand in item.inputs:
-            readers.setdefault(operand, []).append(item.node.id)
-    groups: dict[object, list[Item]] = {}
-    for item in items:
-        single = item.node.output >= 0 or own.intersection(item.inputs)
-        equal = (item.words, item.node.type, tuple(readers.get(item.node.id, ())))
-        groups.setdefault(item.node.id if single else equal, []).append(item)
-    kept = [replace(group[0], count=len(group)) for group in groups.values()]
+    """A step's frame."""
+    kept = merged(items)
     inner = lay_out([item.box for item in kept], edges_of(kept), gap=12.0, rise=16.0)
     return Frame(step, tuple(kept), inner, count)
 

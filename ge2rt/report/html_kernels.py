@@ -11,6 +11,10 @@ from ge2rt.report.text import clip, fair_cap, kernel_facts, seconds_text, share_
 
 _CODE_MOST = 900_000  # characters of all kernels' CUDA and PTX
 _NATIVE_MOST = 250_000  # of their LLVM IR
+_KEYS = (
+    '<p class="told keys" hidden>Point at a line of CUDA or PTX to see where it went; click or'
+    " press Enter to bring it into view on the other side, arrow keys to move, Escape to let go.</p>"
+)
 
 
 def kernel_section(report: Report) -> str:
@@ -38,7 +42,7 @@ def kernel_section(report: Report) -> str:
             f'<details class="kernel" id="kernel-{index}"{" open" if not place else ""}>'
             f"<summary>{summary}</summary>{body}</details>"
         )
-    return f"{head}{''.join(parts)}</section>"
+    return f"{head}{_KEYS}{''.join(parts)}</section>"
 
 
 def _summary(
@@ -122,8 +126,6 @@ def _code(kernel: KernelRecord, most: int) -> str:
     cuda, cut_cuda = clip(kernel.cuda, most)
     ptx, cut_ptx = clip(kernel.ptx, most)
     return (
-        '<p class="told keys">Point at a line to see where it went; click or press Enter to bring'
-        " it into view on the other side, arrow keys to move, Escape to let go.</p>"
         f'<div class="code">{_pane("CUDA", "cuda", cuda, cut_cuda)}'
         f"{_pane('PTX', 'ptx', ptx, cut_ptx)}"
         f'<script type="application/json">{_json(links_data(kernel))}</script></div>'

@@ -205,7 +205,39 @@ class _Net:
                 near = [[*a, *b] for a, b in zip(self.up, self.down, strict=True)]
             for row in self.rows if downward else reversed(self.rows):
                 self._settle(row, near, x, gap)
+        self._straighten(x)
         return x
+
+    def _straighten(self, x: list[float]) -> None:
+        """Inner points of long edges in as few vertical runs as the room beside them allows."""
+        place = {node: (row, i) for row in self.rows for i, node in enumerate(row)}
+        for path in self.paths:
+            run: list[int] = []
+            low, high = float("-inf"), float("inf")
+            for node in path[1:-1]:
+                left, right = self._room(node, *place[node], x)
+                if max(low, left) > min(high, right):
+                    self._align(run, low, high, x[path[0]], x)
+                    run, low, high = [], float("-inf"), float("inf")
+                run.append(node)
+                low, high = max(low, left), min(high, right)
+            self._align(run, low, high, x[path[-1]], x)
+
+    def _room(
+        self, node: int, row: Sequence[int], at: int, x: Sequence[float]
+    ) -> tuple[float, float]:
+        """Between the neighbours' borders."""
+        half = self.widths[node] / 2
+        before, after = row[:at][-1:], row[at + 1 : at + 2]
+        left = max((x[n] + self.widths[n] / 2 + half for n in before), default=float("-inf"))
+        right = min((x[n] - self.widths[n] / 2 - half for n in after), default=float("inf"))
+        return min(left, x[node]), max(right, x[node])
+
+    def _align(
+        self, run: Sequence[int], low: float, high: float, wanted: float, x: list[float]
+    ) -> None:
+        for node in run:
+            x[node] = min(max(wanted, low), high)
 
     def _settle(
         self, row: Sequence[int], near: Sequence[Sequence[int]], x: list[float], gap: float

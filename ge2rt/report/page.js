@@ -129,6 +129,7 @@
       connect(code);
     }
   }
+  for (const keys of document.querySelectorAll(".keys")) keys.hidden = false;
   for (const details of document.querySelectorAll(".kernel")) {
     if (details.open) open(details);
     details.addEventListener("toggle", () => { if (details.open) open(details); });

@@ -139,7 +139,7 @@ class _Collector:
             self.noted.append(Noted(name, read, value))
         elif isinstance(value, (list, tuple, dict)):
             self._note_items(name, read, value)
-        elif isinstance(_unwrapped(value), types.FunctionType) and not _is_library(value):
+        elif isinstance(_unwrapped(value), types.FunctionType) and not is_library(value):
             self.noted.append(Noted(name, read, value))
             self.visit(value)
 
@@ -198,13 +198,19 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _is_library(value: Any) -> bool:
+def is_library(value: Any) -> bool:
+    """Whether a function belongs to Python, NumPy, CuPy or this library."""
     module = getattr(value, "__module__", None) or ""
     return module.split(".")[0] in (*_OURS, *sys.stdlib_module_names)
 
 
 def _is_cupy(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "cupy"
+
+
+def named_in(code: types.CodeType) -> tuple[str, ...]:
+    """What the code, and functions made in it, load from outside."""
+    return tuple(dict.fromkeys(name for name, _ in _chains(code)))
 
 
 @functools.lru_cache(maxsize=512)

@@ -19,6 +19,10 @@ class ControlFlowError(InvalidTypeError):
     """-1: Python asked for the value of a traced array (``if``, ``int()``, ``range()``...)."""
 
 
+class CapturedWriteError(InvalidTypeError):
+    """-1: the function writes to an array that is no argument of it."""
+
+
 def control_flow(asked: str, where: str, **parts: Any) -> ControlFlowError:
     """The refusal of ``asked`` (such as ``bool()``) on a traced value."""
     return ControlFlowError(

@@ -17,7 +17,8 @@ from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture
 from ge2rt.jit.compiled import Compiled, Form
 from ge2rt.jit.quick import MISS
-from ge2rt.jit.scope import active
+from ge2rt.jit.scope import active, current
+from ge2rt.jit.substitute import substituted
 from ge2rt.jit.traced import Concretise
 from ge2rt.jit.tracing import TracedCall, trace_call
 
@@ -157,7 +158,8 @@ class JitFunction:
     def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         call = self._binder.bind(args, kwargs)
         if active() is not None and call.traced:
-            return self._function(*args, **kwargs)  # part of the trace in progress
+            inner = substituted(self._function) if current().substitutes else self._function
+            return inner(*args, **kwargs)  # part of the trace in progress
         form = self._form(call)
         result = form.run(call.leaves)
         self._remember(form, (len(args), tuple(sorted(kwargs))))
@@ -284,7 +286,7 @@ def _pins(captures: Captures, traced: TracedCall) -> tuple[tuple[Any, Any], ...]
     pinned = {id(array) for array, _ in traced.pinned}
     more = [
         (array, array.copy()) for _, array in captures.arrays
-        if id(_owner(array)) not in used and id(array) not in pinned
+        if id(array) not in traced.symbols | pinned and id(_owner(array)) not in used
     ]  # fmt: skip
     return (*traced.pinned, *more)
 

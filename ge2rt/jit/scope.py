@@ -36,6 +36,9 @@ class Trace:
         self.captured: list[Any] = []
         self.captured_nodes: list[Node] = []
         self.pinned: list[tuple[Any, Any]] = []
+        self.symbols: dict[int, Any] = {}  # id of a captured array -> the symbol in its place
+        self.copies: dict[int, tuple[Any, Any]] = {}  # id of a function -> it, and its copy
+        self.substitutes = True  # whether captured arrays are replaced by symbols
         self._known: dict[int, int] = {}
 
     def capture(self, array: Any) -> Node:

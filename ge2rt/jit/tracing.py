@@ -10,12 +10,14 @@ import numpy as np
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidTypeError
-from ge2rt.ir.graph import Graph, Node
+from ge2rt.ir.graph import Graph, Node, walk
 from ge2rt.ir.make import input_node
 from ge2rt.jit import rules
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey
+from ge2rt.jit.faults import CapturedWriteError
 from ge2rt.jit.promote import full
 from ge2rt.jit.scope import Trace, tracing
+from ge2rt.jit.substitute import substituted
 from ge2rt.jit.traced import Traced
 from ge2rt.jit.trees import Structure, flatten, unflatten
 
@@ -68,6 +70,8 @@ class TracedCall:
     """What a trace found.
 
     ``inputs`` are the leaves that are inputs, in order; ``captured`` the arrays behind them;
+    ``pinned`` those whose content shaped the graph, with copies; ``symbols`` the ids of those that
+    the function saw as symbols, so that nothing but the graph depends on their content;
     ``written`` are (leaf, output) of arguments that the function changes in place.
     """
 
@@ -75,14 +79,35 @@ class TracedCall:
     inputs: tuple[int, ...]
     captured: tuple[Any, ...]
     pinned: tuple[tuple[Any, Any], ...]
+    symbols: frozenset[int]
     result: Result
     written: tuple[tuple[int, int], ...]
 
 
 def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: str) -> TracedCall:
-    """Run ``function`` on symbols for the call's leaves."""
-    trace = Trace(name)
+    """Run ``function`` on symbols for the call's leaves.
+
+    At first what it captured is replaced by symbols too. Where that does not do (it asks for values
+    of captured arrays, or hands them to functions that are not covered) it is run once more, with
+    these as they are.
+    """
+    first = Trace(name)
+    try:
+        return _trace(function, binder, call, first)
+    except CapturedWriteError:
+        raise
+    except Exception:  # whatever it was: the second run tells it, if it comes again
+        if not first.symbols:
+            raise
+    plain = Trace(name)
+    plain.substitutes = False
+    return _trace(function, binder, call, plain)
+
+
+def _trace(function: Callable[..., Any], binder: Binder, call: Call, trace: Trace) -> TracedCall:
     with tracing(trace):
+        if trace.substitutes:
+            function = substituted(function)
         symbols, nodes = _symbols(call)
         given = list(symbols)
         values = []
@@ -93,12 +118,29 @@ def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: s
             else:
                 values.append((parameter, unflatten(structure, _take(rest, structure))))
         outcome = binder.invoke(function, values)
+        _refuse_captured_writes(trace)
         result, outputs = _result(outcome)
         written = _written(symbols, outputs)
-    graph = Graph(name, (*nodes.values(), *trace.captured_nodes), tuple(outputs))
+    used = set(walk(tuple(outputs)))
+    captured = [
+        (array, node)
+        for array, node in zip(trace.captured, trace.captured_nodes, strict=True) if node in used
+    ]  # fmt: skip
+    inputs = (*nodes.values(), *(node for _, node in captured))
     return TracedCall(
-        graph, tuple(nodes), tuple(trace.captured), tuple(trace.pinned), result, written
-    )
+        Graph(trace.name, inputs, tuple(outputs)), tuple(nodes), tuple(a for a, _ in captured),
+        tuple(trace.pinned), frozenset(trace.symbols), result, written,
+    )  # fmt: skip
+
+
+def _refuse_captured_writes(trace: Trace) -> None:
+    for symbol in trace.symbols.values():
+        if symbol.memory.version:
+            raise CapturedWriteError(
+                "the function changes a captured array in place", where=symbol.memory.writer,
+                got=str(symbol.node.type),
+                next_step="pass the array as an argument, or work on a copy: w = w.copy()",
+            )  # fmt: skip
 
 
 def _take(leaves: Any, structure: Structure) -> list[Any]:

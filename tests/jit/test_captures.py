@@ -121,12 +121,27 @@ def test_functions_that_are_called_are_looked_into(build: Any) -> None:
 
 
 def test_values_computed_from_captured_arrays(build: Any) -> None:
-    """``weights * 2`` is computed by NumPy while tracing: the graph depends on the content."""
+    """``weights * 2`` is part of the graph, and captured values may shape it."""
     weights = np.ones(3, np.float32)
-    f = JitFunction(lambda x: x @ (weights * 2), build=build)
+    f = JitFunction(lambda x: x @ (weights * 2) + weights.sum(), build=build)
     for value in (1, 3):
         weights[:] = value
-        np.testing.assert_allclose(f(X), X @ (weights * 2))
+        np.testing.assert_allclose(f(X), X @ (weights * 2) + weights.sum())
+    assert f.stats().traces == 1
+    assert f.compile(X).constants[0] is weights
+
+    def g(x: Any) -> Any:
+        return x * np.linalg.inv(np.diag(weights))[0, 0] if weights[1] > 2 else -x
+
+    f = JitFunction(g, build=build)
+    for value in (1, 4, 8):
+        weights[:] = value
+        for _ in range(2):
+            np.testing.assert_allclose(f(X), g(X))
+    assert f.stats().traces == 3
+
+
+def test_boolean_masks_that_are_captured(build: Any) -> None:
     masked = np.array([True, False, True])
     g = JitFunction(lambda x: x[:, masked], build=build)
     assert g(X).shape == (2, 2)
@@ -181,4 +196,38 @@ def test_a_compiled_object_whose_captures_changed() -> None:
 def test_one_array_many_times_is_one_input() -> None:
     weights = np.ones(3, np.float32)
     f = JitFunction(lambda x: x * weights + weights - weights.T, build=build_reference)
-    assert len(f.compile(X).constants) <= 2
+    assert len(f.compile(X).constants) == 1
+
+
+def test_helpers_share_what_they_capture(build: Any) -> None:
+    weights = np.full(3, 2, np.float32)
+
+    def helper(x: Any) -> Any:
+        return x * (weights + 1)
+
+    inner = JitFunction(lambda x: x + WEIGHTS * 2, build=build)
+    f = JitFunction(lambda x: inner(helper(x)) + weights, build=build)
+    for value in (2, 5):
+        weights[:] = value
+        WEIGHTS[:] = value
+        np.testing.assert_allclose(f(X), X * (value + 1) + 3 * value)
+    assert f.stats().traces == 1
+    assert {id(c) for c in f.compile(X).constants} == {id(weights), id(WEIGHTS)}
+
+
+def test_functions_that_set_globals_are_traced_as_they_are(build: Any) -> None:
+    def g(x: Any) -> Any:
+        global SCALE
+        SCALE = "set"
+        return x * WEIGHTS
+
+    np.testing.assert_array_equal(JitFunction(g, build=build)(X), X)
+    assert SCALE == "set"
+
+
+def test_recursion(build: Any) -> None:
+    def power(x: Any, n: int) -> Any:
+        return x * WEIGHTS * 2 if n == 0 else power(x, n - 1) * 2
+
+    f = JitFunction(power, build=build, static=("n",))
+    np.testing.assert_array_equal(f(X, 3), X * 16)

@@ -123,6 +123,19 @@ def test_assignment_at_a_traced_place() -> None:
         f(X(), np.float32(9), 4)
 
 
+def test_captured_arrays_are_not_written_to() -> None:
+    weights = X()
+
+    def g(x: Any) -> Any:
+        weights[0] = x[1]
+        return x + weights
+
+    with pytest.raises(TypeError, match="captured array") as caught:
+        traced(g)(X())
+    assert "test_in_place.py" in str(caught.value)
+    np.testing.assert_array_equal(weights, X())
+
+
 def test_sort_and_fill() -> None:
     def g(x: Any) -> Any:
         y = -x

@@ -13,7 +13,7 @@ from jit.compare import LAYOUTS, check, sample, strided
 
 from ge2rt.jit.backend import Build, build_kernels, build_reference
 
-_SLICES = 6
+_SLICES = 16
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
+from program_samples import Builder, take_kernel, take_program
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import DeviceError, InvalidArgumentError
 from ge2rt.device.api import LaunchShape
 from ge2rt.device.pointers import describe
 from ge2rt.device.registry import get_device, gpu_count
+from ge2rt.fuse.program import View
+from ge2rt.run.program import Executable
 
 if gpu_count() == 0:
     pytest.skip("no NVIDIA GPU", allow_module_level=True)
@@ -97,3 +101,46 @@ def test_arrays_and_events() -> None:
 def test_text_that_is_no_ptx_is_refused() -> None:
     with pytest.raises(DeviceError):
         get_device("cuda").load(b"not ptx", "ptx", "bad")
+
+
+# -- programs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_program_of_kernels_and_a_product(stream: bool, captured: bool) -> None:
+    import cupy
+
+    device = get_device("cuda")
+    made = Builder()
+    a, b = made.buffer("input", 64, 48), made.buffer("input", 80, 48)
+    t, u = made.buffer("temp", 64, 48), made.buffer("temp", 64, 80)
+    made.kernel("UNARY", [a], [t], op="neg")
+    made.matmul(t, View(b, (48, 80), (1, 48)), u)
+    made.kernel("UNARY", [u], [made.buffer("output", 64, 80)], op="abs")
+    program = Executable(made.program(), device)
+    runner = program.capture() if captured else program
+    handle = device.create_stream() if stream else 0
+    numbers = np.random.default_rng(1)
+    for _ in range(3):
+        x, y = (numbers.standard_normal(s).astype(np.float32) for s in [(64, 48), (80, 48)])
+        given = [cupy.asarray(v) for v in (x, y)]
+        device.synchronize()
+        (out,) = runner.run(given, handle)
+        device.synchronize(handle)
+        assert np.allclose(cupy.asnumpy(out), np.abs(x @ y.T), rtol=1e-4, atol=1e-4)
+    if stream:
+        device.destroy_stream(handle)
+
+
+def test_an_index_outside_of_its_array_is_told(tmp_path: Path) -> None:
+    import cupy
+
+    program = Executable(take_program(take_kernel(tmp_path), 10, 5), get_device("cuda"))
+    x = cupy.arange(10, dtype=np.float32)
+    good = cupy.arange(5, dtype=np.int32)
+    for _ in range(2):
+        (out,) = program.run([x, good, good])
+        assert np.array_equal(cupy.asnumpy(out), 2 * np.arange(5))
+        with pytest.raises(InvalidArgumentError, match="take j: an index lies outside"):
+            program.run([x, good, good + 9])

@@ -64,6 +64,9 @@ PROMISES = (
     Promise("softmax", ("f32[4096,1024]",), WIDE),
     Promise("layernorm", ("f32[4096,1024]", "f32[1024]", "f32[1024]"), WIDE),
     Promise("reduce", ("f32[1048576]",), WIDE, {"op": "sum"}),
+    Promise("attention", ("f32[8,512,64]",) * 3, WIDE, {"causal": True}),
+    Promise("attention", ("f16[8,1,128]", "f16[8,512,128]", "f16[8,512,128]"), WIDE),
+    Promise("scan", ("f32[4096,1024]",), WIDE, {"op": "cumsum"}),
 )
 
 

@@ -16,6 +16,7 @@ from ge2rt.spec.registry import default_registry
 Row = tuple[str, tuple[tuple[int, ...] | None, ...], dict[str, str], dict[str, Any], str]
 
 GEMM, TC = "gemm_bias_act_f32", "gemm_bias_act_tc_f16"
+HEADS = "attention"
 HALF, WIDE = {"TB": "f16", "TD": "f16"}, {"TB": "f32", "TD": "f32"}
 TRAPS: tuple[Row, ...] = (
     ("copy", ((2, 2),), {"T": "f32"}, {}, "transposed -"),
@@ -62,6 +63,17 @@ TRAPS: tuple[Row, ...] = (
     ("layernorm", ((5, 9000), (9000,), None), {"T": "f32"}, {}, "- - - -"),
     ("layernorm", ((700, 1), None, None), {"T": "f32"}, {}, "transposed - - -"),
     ("rmsnorm", ((3, 4, 1025), (1025,), (1025,)), {"T": "bf16"}, {"eps": 0.0}, "- sliced - X"),
+    (HEADS, (*[(3, 130, 64)] * 3, None), {"T": "f32"}, {"causal": True, "scale": 0.125},
+     "- - - - -"),
+    (HEADS, ((2, 1, 64), *[(2, 300, 64)] * 2, (1, 1, 300)), {"T": "f16", "TM": "bool"}, {},
+     "- - transposed - -"),
+    (HEADS, ((5, 9), (70, 9), (70, 200), (5, 1)), {"T": "bf16", "TM": "f32"}, {},
+     "- sliced - - transposed"),
+    ("scan", ((3, 70_001),), {"T": "f32"}, {"op": "cumsum"}, "- -"),
+    ("scan", ((300, 40),), {"T": "i16"}, {"op": "cumprod", "axis": 0}, "negative X"),
+    ("sort", ((2, 13_000),), {"T": "f32"}, {}, "- -"),
+    ("sort", ((100, 7),), {"T": "u8"}, {"axis": 0}, "- transposed"),
+    ("argsort", ((2, 7001),), {"T": "bf16"}, {}, "sliced -"),
 )  # fmt: skip
 
 

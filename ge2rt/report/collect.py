@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ge2rt.base.errors import InvalidTypeError
 from ge2rt.base.shapes import size_of
 from ge2rt.fuse.program import KernelStep, LibraryStep, Program, View
 from ge2rt.ir.graph import Graph
@@ -53,7 +54,7 @@ def collect(
 
 def _inputs(compiled: Compiled, arrays: Sequence[Any] | None) -> list[Any]:
     """The program's inputs: arguments, then captured arrays where they fit as they are."""
-    slots = compiled.built.runner.inputs  # type: ignore[attr-defined]
+    slots = _executable(compiled.built, compiled.__name__).inputs
     constants = list(compiled.constants)
     count = len(slots) - len(constants)
     first = list(arrays) if arrays is not None else [None] * count
@@ -68,10 +69,8 @@ def collect_built(
     built: Built, name: str, *, signature: str = "", arrays: Sequence[Any] | None = None,
     timed: bool = True, described: str = _MADE_UP, constants: tuple[str, ...] = (),
 ) -> Report:  # fmt: skip
-    """The report of what one build made. Raises TypeError where it made no executable."""
-    executable = built.runner
-    if not isinstance(executable, Executable):
-        raise TypeError(f"{name} has no executable to report on: {executable!r}")
+    """The report of what one build made. InvalidTypeError without an executable."""
+    executable = _executable(built, name)
     program: Program = built.program
     times = measure(executable, arrays) if timed and executable.steps else None
     kernels, names = _kernels(built, executable)
@@ -86,6 +85,15 @@ def collect_built(
         timing=_timing(times, described), compile_seconds=built.seconds, compiled=built.compiled,
         constants=constants, notes=_notes(built),
     )  # fmt: skip
+
+
+def _executable(built: Built, name: str) -> Executable:
+    if not isinstance(built.runner, Executable):
+        raise InvalidTypeError(
+            f"{name} has no executable to report on", expected="kernels",
+            got=type(built.runner).__name__, next_step="compile it by ge2rt.jit",
+        )  # fmt: skip
+    return built.runner
 
 
 def _notes(built: Built) -> tuple[str, ...]:
@@ -203,7 +211,7 @@ def _views(step: KernelStep | LibraryStep, program: Program) -> tuple[ViewRecord
         if view is not None:
             nbytes, written = touched(view, sizes[view.buffer]), place >= first
             if not written:
-                nbytes = min(nbytes, taken.get(size_of(view.shape), nbytes))
+                nbytes = min(nbytes, taken.get(nbytes // sizes[view.buffer], nbytes))
             found.append(ViewRecord(view.buffer, str(view), nbytes, written))
     return tuple(found)
 

@@ -13,7 +13,7 @@ _CODE_MOST = 900_000  # characters of all kernels' CUDA and PTX
 _NATIVE_MOST = 250_000  # of their LLVM IR
 _KEYS = (
     '<p class="told keys" hidden>Point at a line of CUDA or PTX to see where it went; click or'
-    " press Enter to bring it into view on the other side, arrow keys to move, Escape to let go.</p>"
+    " press Enter to bring it into view on the other side, arrows to move, Escape to let go.</p>"
 )
 
 

@@ -28,6 +28,7 @@ Found = tuple[Path, str, bool]  # path, message, whether the key is meant
 DEVICE_NAMES = frozenset({"cc", "kind", "tensor_cores"})
 TEMPLATE_NAMES = frozenset({
     "kernel", "params", "headers", "is_static", "aligned", "index_t", "arch_cc", "block", "threads",
+    "buffers", "attributes",
     "range", "namespace", "fail", "loop", "self", "super", "caller", "varargs", "kwargs",
 })  # fmt: skip
 SPACE_FACTS = ("size", "rank", "shape", "strides", "vec")

@@ -12,7 +12,7 @@ from importlib.resources import files
 from ge2rt.report.html_kernels import kernel_section
 from ge2rt.report.html_memory import memory_section
 from ge2rt.report.records import GraphRecord, Report, StepRecord
-from ge2rt.report.svg import HUES, Drawing, draw_graph, draw_steps, graph_style
+from ge2rt.report.svg import Drawing, draw_graph, draw_steps, graph_style, hues_of
 from ge2rt.report.text import (
     bytes_text,
     clip,
@@ -103,7 +103,8 @@ def _summary(report: Report) -> str:
 def _steps(report: Report) -> str:
     if not report.steps:
         return _section("steps", "Steps", "<p>The function computes nothing.</p>")
-    rows = "".join(_row(report, step) for step in report.steps)
+    hues = hues_of(report.steps)
+    rows = "".join(_row(report, step, hues[step.number]) for step in report.steps)
     read, written = (
         sum(getattr(step, name) for step in report.steps)
         for name in ("bytes_read", "bytes_written")
@@ -153,19 +154,19 @@ def _strip(report: Report) -> str:
     """The steps side by side, each as wide as it is long."""
     if not report.seconds:
         return ""
-    parts = []
+    parts, hues = [], hues_of(report.steps)
     for step in report.steps:
         share = report.share(step)
         told = f"{step.number}: {step.label}, {seconds_text(step.seconds)}, {share_text(share)}"
         text = str(step.number) if share > 0.03 else ""
         parts.append(
-            f'<a href="#step-{step.number}" class="k{step.number % HUES}" title="{escape(told)}"'
+            f'<a href="#step-{step.number}" class="k{hues[step.number]}" title="{escape(told)}"'
             f' style="flex-grow:{max(share, 1e-4):.5f}" tabindex="-1">{text}</a>'
         )
     return f'<div class="strip" role="img" aria-label="Time of the steps">{"".join(parts)}</div>'
 
 
-def _row(report: Report, step: StepRecord) -> str:
+def _row(report: Report, step: StepRecord, hue: int) -> str:
     share = report.share(step)
     if step.kernel:
         index = [kernel.name for kernel in report.kernels].index(step.kernel)
@@ -174,11 +175,11 @@ def _row(report: Report, step: StepRecord) -> str:
         why = step.reason if step.library else "nothing to launch"
         what = f'<span class="why">{escape(why)}</span>'
     bar = (
-        f'<span class="share"><i class="k{step.number % HUES}" style="width:{share * 100:.1f}%">'
+        f'<span class="share"><i class="k{hue}" style="width:{share * 100:.1f}%">'
         f"</i></span><span>{share_text(share)}</span>"
     )
     return (
-        f'<tr id="step-{step.number}"><td class="n"><b class="k{step.number % HUES}">{step.number}'
+        f'<tr id="step-{step.number}"><td class="n"><b class="k{hue}">{step.number}'
         f'</b></td><td><span class="label" title="{escape(" ".join(step.nodes))}">'
         f"{escape(step.label)}</span>{what}</td>"
         f'<td class="n">{seconds_text(step.seconds)}</td><td class="bar">{bar}</td>'

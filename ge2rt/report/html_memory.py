@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ge2rt.report.records import BufferRecord, Report
-from ge2rt.report.svg import HUES
+from ge2rt.report.svg import hues_of
 from ge2rt.report.text import bytes_text
 
 _WIDE, _HIGH = 1000.0, 220.0
@@ -43,7 +43,7 @@ def _details(name: str, inner: str) -> str:
 def _chart(report: Report, temps: Sequence[BufferRecord]) -> str:
     """Steps to the right, bytes of the arena upwards."""
     columns, top = len(report.steps), max(report.memory.workspace, 1)
-    parts = []
+    parts, hues = [], hues_of(report.steps)
     for buffer in temps:
         x = buffer.first / columns * _WIDE
         width = (buffer.last - buffer.first + 1) / columns * _WIDE
@@ -54,7 +54,7 @@ def _chart(report: Report, temps: Sequence[BufferRecord]) -> str:
             f" steps {buffer.first} to {buffer.last}"
         )
         parts.append(
-            f'<rect class="k{buffer.first % HUES}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
+            f'<rect class="k{hues[buffer.first]}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}"'
             f' height="{height:.1f}"><title>{escape(told)}</title></rect>'
         )
     return (

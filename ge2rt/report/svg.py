@@ -5,7 +5,7 @@ The colours come from ``graph.css``: :func:`standalone` adds it to a drawing tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -30,7 +30,7 @@ LIMIT = 300
 """Nodes that are drawn one by one; in larger graphs a repeated group is drawn once."""
 
 HUES = 8
-"""Colours of steps, used in turn: classes ``k0`` to ``k7``."""
+"""Colours of kernels and libraries, used in turn: classes ``k0`` to ``k7``."""
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -41,6 +41,15 @@ class Drawing:
 
     svg: str
     note: str = ""
+
+
+def hues_of(steps: Sequence[StepRecord]) -> dict[int, int]:
+    """Step -> its colour: steps of one kernel share one."""
+    order: dict[str, int] = {}
+    return {
+        step.number: order.setdefault(step.kernel or step.library, len(order)) % HUES
+        for step in steps
+    }
 
 
 def draw_graph(graph: GraphRecord, *, limit: int = LIMIT) -> Drawing:
@@ -76,7 +85,8 @@ def draw_steps(graph: GraphRecord, steps: Sequence[StepRecord], *, limit: int = 
     ]
     edges = frame_edges(graph, frames, homes, repeat)
     canvas = _Canvas()
-    canvas.frames(frames, lay_out([f.box for f in frames], edges, gap=24.0, rise=30.0))
+    layout = lay_out([frame.box for frame in frames], edges, gap=24.0, rise=30.0)
+    canvas.frames(frames, layout, hues_of(steps))
     note = _told(repeat, "steps")
     if brief:
         note += " The nodes within the steps are left out; see the text."
@@ -119,7 +129,7 @@ class _Canvas:
         for item, (px, py) in zip(items, layout.places, strict=True):
             self._node(item, px + x, py + y)
 
-    def frames(self, frames: Sequence[Frame], layout: Layout) -> None:
+    def frames(self, frames: Sequence[Frame], layout: Layout, hues: Mapping[int, int]) -> None:
         """Frames of steps with their nodes."""
         self._grow(layout.width, layout.height)
         for points in layout.edges:
@@ -128,13 +138,13 @@ class _Canvas:
             if frame.step is None:
                 self._node(frame.items[0], x, y)
             else:
-                self._frame(frame, frame.step, x, y)
+                self._frame(frame, frame.step, hues[frame.step.number], x, y)
 
-    def _frame(self, frame: Frame, step: StepRecord, x: float, y: float) -> None:
+    def _frame(self, frame: Frame, step: StepRecord, hue: int, x: float, y: float) -> None:
         box = frame.box
         again = f" {_TIMES}{frame.count}" if frame.count > 1 else ""
         self._parts.append(
-            f'<a href="#step-{step.number}" class="step k{step.number % HUES}">'
+            f'<a href="#step-{step.number}" class="step k{hue}">'
             f"<title>{escape(f'step {step.number}: {step.label}')}</title>"
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
             f' rx="8"/><text x="{x + PAD:.1f}" y="{y + 16:.1f}">{escape(frame.heading + again)}'

@@ -54,10 +54,10 @@ def test_a_chain_is_straight() -> None:
 
 
 def test_a_long_edge_has_one_vertical_run() -> None:
-    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]
-    layout = lay_out([Box(40, 10)] * 5, edges)
-    inner = layout.edges[4][1:-1]
-    assert len(inner) == 6
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)]
+    boxes = [Box(width, 10) for width in (40, 120, 20, 160, 40, 60)]
+    inner = lay_out(boxes, edges).edges[5][1:-1]
+    assert len(inner) == 8
     assert len({round(x, 6) for x, _ in inner}) == 1
 
 

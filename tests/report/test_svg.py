@@ -68,10 +68,10 @@ def test_too_large_a_graph_is_told() -> None:
 
 
 def test_each_step_is_a_frame_and_a_link() -> None:
-    drawing = draw_steps(chain(3, cut=True), [step(i) for i in range(3)])
+    drawing = draw_steps(chain(3, cut=True), [step(0), step(1, kernel="b"), step(2)])
     root = ET.fromstring(drawing.svg)
     links = [(e.get("href"), e.get("class")) for e in root.iter(f"{SVG}a")]
-    assert links == [("#step-0", "step k0"), ("#step-1", "step k1"), ("#step-2", "step k2")]
+    assert links == [("#step-0", "step k0"), ("#step-1", "step k1"), ("#step-2", "step k0")]
     assert "2  fused" in texts(drawing)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ge2rt.base.errors import InternalError
+from ge2rt.base.shapes import size_of
 from ge2rt.fuse.access import Layout, NotAView, ViewOp, dense, is_view, resolve, view_of
 from ge2rt.fuse.merge import OPAQUE, Part, Stored, merge, stripped
 from ge2rt.fuse.program import Choices
@@ -29,6 +30,7 @@ _FEW_ROWS = 4
 _SMALL = 1 << 15
 _ROUNDS = 64
 _TRIVIAL = 2  # ops on one buffer that are computed again rather than stored
+_REPEATS = 64  # points of a kernel at which one element is computed anew rather than stored
 
 
 @dataclass
@@ -49,7 +51,7 @@ def partition(graph: Graph, homes: Mapping[Node, Layout], choices: Choices) -> P
 class _Partitioner:
     def __init__(self, graph: Graph, homes: Mapping[Node, Layout], choices: Choices) -> None:
         self.graph = graph
-        self.limits = Limits(choices.max_values)
+        self.limits = Limits(choices.max_values, choices.max_operands)
         self.most = choices.max_operands
         self.order = {node: i for i, node in enumerate((*graph.inputs, *graph.nodes))}
         self.homes: dict[Node, Layout] = dict(homes)
@@ -69,7 +71,7 @@ class _Partitioner:
             missing = self._trace_all()
             if not missing:
                 parts = self._merge()
-                missing = self._shared(parts)
+                missing = self._repeated(parts) or self._shared(parts)
             if not missing:
                 break
             for node in missing:
@@ -261,6 +263,23 @@ class _Partitioner:
             users = [u for u in self._readers(node) if owners.get(u) == numbers]
             if not users and not self._is_trivial(node):
                 found.append(node)
+        return sorted(found, key=self._rank)
+
+    def _repeated(self, parts: list[Part]) -> list[Node]:
+        """Nodes of few elements that one kernel computes at very many points: stored, if dear.
+
+        So a normalised row that is multiplied with a matrix is normalised once.
+        """
+        found: dict[Node, None] = {}
+        for part in parts:
+            points = size_of(part.region.full.shape)
+            few = {
+                v.node for v in part.region.values
+                if v.kind == "op" and v.place is part.region.full and v.node is not None
+                and v.node.type.size * _REPEATS <= points
+            }  # fmt: skip
+            ends = [n for n in few if not any(user in few for user in self._readers(n))]
+            found.update((n, None) for n in ends if n not in self.homes and not self._is_trivial(n))
         return sorted(found, key=self._rank)
 
     def _readers(self, node: Node) -> list[Node]:

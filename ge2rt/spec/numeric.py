@@ -239,7 +239,8 @@ def attention(
     """``softmax(scale * q kᵀ + mask) v``; a bool mask, and ``causal``, say which keys are seen."""
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * scale
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], diagonal, dtype=np.bool_), scores, -np.inf)
+        rows, keys = scores.shape[-2:]
+        scores = np.where(np.tri(rows, keys, diagonal, dtype=np.bool_), scores, -np.inf)
     if mask is not None:
         seen = np.asarray(mask).dtype == np.bool_
         scores = np.where(mask, scores, -np.inf) if seen else scores + mask

@@ -222,7 +222,7 @@ def test_what_is_not_attention() -> None:
         (call("exp", s) / call("exp", s).rows("sum")) @ v,  # may overflow where the op does not
         softmax(call("tanh", s)) @ v,
         softmax(where(COLUMNS <= ROWS, s, -5.0)) @ v,  # the fill still has weight
-        softmax(-1.0 * where(COLUMNS <= ROWS, s, LOW)) @ v,
+        softmax(-2.0 * where(COLUMNS <= ROWS, s, LOW)) @ v,
         softmax((s + var(S, T)) * 0.5) @ v,
         softmax(s + var(S, T) + var(T)) @ v,
     ):

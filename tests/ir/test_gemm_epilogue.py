@@ -140,6 +140,15 @@ def test_a_batch_with_one_matrix_is_one_tall_product() -> None:
     check_values(graph)
 
 
+def test_behind_a_reshape_a_bias_must_be_one_row() -> None:
+    seen = (var(6, 8) @ var(8, 16)).reshape(2, 3, 16)
+    assert product(graph_of(seen + var(16))).inputs[2].shape == (16,)
+    for shape in ((3, 1), (2, 1, 1), (3, 16)):
+        graph = graph_of(seen + var(*shape))
+        assert unfused(graph) == ["matmul"]
+        check_values(graph)
+
+
 def test_batches_take_biases_too() -> None:
     graph = graph_of(tanh(var(3, 4, 8) @ var(3, 8, 16) + var(3, 1, 16)))
     assert product(graph).inputs[2].shape == (3, 1, 16)

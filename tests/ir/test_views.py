@@ -96,6 +96,7 @@ def test_reshapes_move_where_leaves_allow_it() -> None:
         (exp(x) * row).reshape(24 // 4, 4),  # rows of 6 do not fit into 4
         (exp(x) * column).reshape(24),
         exp(x.transpose(1, 0)).reshape(24),
+        exp(x).transpose(1, 0).reshape(24),
         exp(x[1:3]).reshape(12),
     ):
         assert ops(moved(graph_of(still)))[-1] == "reshape"

@@ -76,11 +76,12 @@ class _Plan:
 
     def fits(self, node: Node, chain: Chain) -> bool:
         """Whether ``node`` can take these views in."""
-        if any(view.op == "reshape" for view in chain[1:]):
-            return False
         if OPS[node.op].pointwise or node.op in _MOVING:
-            rows = self.rows.get(node) if chain[0].op == "reshape" else frozenset()
-            return rows is not None and all(suffix(chain[0].shape, row) is not None for row in rows)
+            shapes = [view.shape for view in chain if view.op == "reshape"]
+            rows = self.rows.get(node) if shapes else frozenset()
+            return rows is not None and all(
+                suffix(shape, row) is not None for shape in shapes for row in rows
+            )
         return _takes_slice(node, chain)
 
 

@@ -134,9 +134,9 @@ def _steps(report: Report) -> str:
 def _timing_told(report: Report) -> str:
     timing = report.timing
     first = (
-        "Bytes are those of the views that a step reads and writes; repeated axes count once, of a"
+        "Bytes are those of the views that a step reads and writes; repeated axes count once, and"
+        " a table that is gathered from counts what is taken of it."
     )
-    first += " table that is gathered from, as much as is taken."
     if timing.whole is None:
         return first
     return escape(

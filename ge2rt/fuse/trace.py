@@ -111,6 +111,7 @@ class Limits:
     """How large one kernel may become."""
 
     values: int = 1000
+    operands: int = 64
 
 
 def trace(
@@ -140,6 +141,7 @@ class _Tracer:
         self.missing: list[Node] = []
         self.memo: dict[Any, Value] = {}
         self.since_cut = 0
+        self.leaves_cut = 0
         if signature is None:
             self.region = Region(Place(FULL, targets[0].node.shape), None, 0)
         else:
@@ -242,10 +244,20 @@ class _Tracer:
         self.region.visited.add(node)
         depth = max(arg.depth for arg in args)
         self.since_cut += 1
-        if self.since_cut > self.limits.values and node not in self.own:
-            self.since_cut = 0
+        if node not in self.own and self.is_large():
             return self.lack(node, node, place)
         return self.keep(Value("op", node.dtype, place, node, tuple(args), depth=depth, cost=cost))
+
+    def is_large(self) -> bool:
+        """Whether the kernel has grown by as much as it may since the last cut."""
+        leaves = len(self.region.leaves)
+        if (
+            self.since_cut <= self.limits.values
+            and leaves - self.leaves_cut <= self.limits.operands
+        ):
+            return False
+        self.since_cut, self.leaves_cut = 0, leaves - 1  # the node cut off is one more to read
+        return True
 
     def reduce(self, node: Node, chain: Chain, place: Place) -> Visit:
         signature, region = self.signature, self.region

@@ -180,11 +180,10 @@ def test_products(name):
 
 
 @pytest.mark.parametrize(
-    "act", ["relu", "gelu", "gelu_erf", "silu", "sigmoid", "tanh", "leaky_relu"]
+    "act", ["relu", "relu_where", "gelu", "gelu_erf", "silu", "sigmoid", "tanh", "leaky_relu"]
 )
-@pytest.mark.parametrize("rows", [2, 10])
-def test_an_epilogue_is_the_same_written_out(act, rows):
-    x, w, b = given(rows, 20), given(20, 24), given(24)
+def test_an_epilogue_is_the_same_written_out(act):
+    x, w, b = given(2, 20), given(20, 24), given(24)
     check(graph_of([x, w, b], make("gemm_bias_act", x, w, b, act=act)))
 
 
@@ -258,7 +257,7 @@ def test_64_shapes_need_few_compilations():
     assert events.counts().get("compile", 0) - before <= 8
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_graphs(seed):
     maker = Maker(seed)
     graph = maker.graph(8)

@@ -278,6 +278,16 @@ def test_steps_stand_in_an_order_in_which_they_can_run():
     assert set(program.outputs) <= ready
 
 
+def test_hundreds_of_operands_are_read_by_several_kernels():
+    inputs = [given(8) for _ in range(700)]
+    total = inputs[0]
+    for each in inputs[1:]:
+        total = op("add", total, each)
+    program = lower(graph_of(inputs, total))
+    assert max(len(step.views) for step in program.steps) <= 70
+    assert len(program.steps) == 11
+
+
 def test_ten_thousand_nodes_deep():
     y = given(8)
     x = y

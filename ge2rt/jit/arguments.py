@@ -16,6 +16,8 @@ from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import canonical_strides, is_contiguous
 from ge2rt.base.text import show
+from ge2rt.device.api import Device
+from ge2rt.device.pointers import address_of
 from ge2rt.jit.traced import Traced
 from ge2rt.jit.trees import Structure, flatten
 
@@ -36,6 +38,11 @@ class ArrayKey:
         strides = "" if self.strides is None else f" strides {self.strides}"
         home = "" if self.home == "cpu" else f" on {self.home}"
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{strides}{home}"
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it lies in host memory."""
+        return self.home == "cpu"
 
 
 @dataclass(frozen=True)
@@ -242,6 +249,16 @@ def settled(leaf: Any, key: ArrayKey) -> Any:
         for step, extent in zip(array.strides, array.shape, strict=True) if extent > 1
     )  # fmt: skip
     return np.array(array, order="C") if odd or not array.flags.aligned else array
+
+
+def carried(array: Any, device: Device | None) -> Any:
+    """A host array copied to a device whose kernels cannot read host memory."""
+    if device is None or type(array) is not np.ndarray or device.accepts("cpu"):
+        return array
+    made = device.empty(array.shape, dtype_of(array.dtype))
+    if array.nbytes:
+        device.memory.write(address_of(made), array.tobytes())
+    return made
 
 
 def _dtype_name(array: Any, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
-from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey, array_key, settled
+from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey, array_key, carried, settled
 from ge2rt.jit.backend import Built
 from ge2rt.jit.captures import Captures
 from ge2rt.jit.faults import RangeError
@@ -63,6 +63,7 @@ class Form:
             settled(array, key)
             for array, key in zip(self.traced.captured, self.captured_keys, strict=True)
         ]
+        arrays = [carried(array, self.built.device) for array in arrays]
         outputs = self.built.run(arrays) if self.built.graph.outputs else []
         for place, output in self.traced.written:
             leaves[place][...] = outputs[output]

@@ -12,7 +12,7 @@ from typing import Any, overload
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import show
-from ge2rt.jit.arguments import ArrayKey, Binder, Call
+from ge2rt.jit.arguments import ArrayKey, Binder, Call, array_key
 from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture
 from ge2rt.jit.compiled import Compiled, Form
@@ -252,16 +252,19 @@ class JitFunction:
 
     def _strides(self, call: Call, traced: TracedCall) -> list[Any]:
         """Strides of the inputs in elements, None for row-major ones."""
-        from ge2rt.jit.arguments import array_key
-
+        home = self._home(call)
         keys = [call.keys[place] for place in traced.inputs]
         keys += [array_key(array) for array in traced.captured]
-        return [key.strides if isinstance(key, ArrayKey) else None for key in keys]
+        return [  # what is carried to another device is row-major there
+            key.strides if isinstance(key, ArrayKey) and key.on_host == (home == "cpu") else None
+            for key in keys
+        ]
 
     def _home(self, call: Call) -> str:
         if self._device is not None:
             return self._device
-        homes = {key.home for key in call.keys if isinstance(key, ArrayKey)}
+        arrays = [key for key in call.keys if isinstance(key, ArrayKey)]
+        homes = {key.home for key in arrays if key.shape or not key.on_host}  # numbers are carried
         if len(homes) > 1:
             raise InvalidTypeError(
                 "arguments lie on different devices", got=", ".join(sorted(homes)), detail="device",

@@ -17,7 +17,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.shapes import contiguous_strides
-from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey
+from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried
 from ge2rt.jit.trees import Branch, Structure
 
 NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -99,12 +99,12 @@ class _Writer:
         local, dtype = self.let(expression), DTYPES[key.dtype].numpy
         steps = contiguous_strides(key.shape) if key.strides is None else key.strides
         strides = tuple(step * dtype.itemsize for step in steps)
-        kind = "ndarray" if key.home == "cpu" else "cuda_array"
+        kind = "ndarray" if key.on_host else "cuda_array"
         self.require(
             f"type({local}) is {kind} and {local}.dtype is {self.name(dtype)} and "
             f"{local}.shape == {key.shape} and {local}.strides == {strides}"
         )
-        if key.home != "cpu":
+        if not key.on_host:
             self.require(f"{local}.device.id == {int(key.home.partition(':')[2])}")
         return local
 
@@ -152,7 +152,7 @@ def write_quick(
     result = form.traced.result
     call = f"{writer.name(native)}({', '.join(arrays)})"
     if native is None:
-        call = f"{writer.name(form.built.run)}([{', '.join(arrays)}])"
+        call = f"{writer.name(_runner(form.built))}([{', '.join(arrays)}])"
         call = f"{call}[0]" if result.single else f"tuple({call})" if result.flat else call
     if result.single or result.flat:
         writer.lines.append(f"return {call}")
@@ -162,6 +162,15 @@ def write_quick(
             f"return MISS if {local} is MISS else {writer.name(result.tree)}({local})"
         )
     return _compiled(writer, bool(names))
+
+
+def _runner(built: Any) -> Callable[[list[Any]], Any]:
+    """What runs a program from Python; numbers and captured host arrays go to its device."""
+    device = built.device
+    if device is None or device.accepts("cpu"):
+        made: Callable[[list[Any]], Any] = built.run
+        return made
+    return lambda arrays: built.run([carried(array, device) for array in arrays])
 
 
 def _compiled(writer: _Writer, named: bool) -> Callable[..., Any]:

@@ -38,6 +38,15 @@ def test_a_view_goes_through_a_chain_to_the_leaves() -> None:
     assert ops(after) == ["transpose", "slice", "exp", "transpose", "slice", "mul"]
 
 
+def test_a_transpose_does_not_part_what_shares_a_kernel() -> None:
+    e = exp(var(4, 6))
+    assert ops(moved(graph_of((e / e.rows("sum")).transpose(1, 0))))[-1] == "transpose"
+    after = moved(graph_of((e / e.rows("sum")).transpose(1, 0) * 2))
+    assert [op for op in ops(after) if op != "full"][-3:] == ["div", "transpose", "mul"]
+    done = exp(var(4, 5) @ var(5, 6)) + var(6)
+    assert ops(moved(graph_of(done.transpose(1, 0))))[-1] == "add"
+
+
 def test_two_readers_keep_the_value_whole() -> None:
     z = exp(var(4, 6))
     assert ops(moved(graph_of(z.transpose(1, 0), z + 1)))[0] == "exp"

@@ -3,7 +3,8 @@
 A transpose, slice or reshape of computed values becomes views of the operands.
 
 A view moves only into a node that all readers want viewed the same, so nothing is computed twice.
-A reshape moves only where each leaf can be reshaped for nothing. A slice alone also moves through
+A transpose moves only where it does not part a reduction from what it shares a kernel with, a
+reshape only where each leaf can be reshaped for nothing. A slice alone also moves through
 broadcasts, sums and products, which then work on less; sums of floats may add up in another order.
 """
 
@@ -37,6 +38,7 @@ class _Plan:
         self.outputs = set(graph.outputs)
         self.asked: dict[Node, list[Chain]] = {}
         self.rows = _row_sizes(graph, self)
+        self.loose = _loose(graph, self)
         self.wanted: dict[Node, Chain] = {}
         self.cuts: dict[Node, tuple[Node, ...]] = {}  # slices of the operands of sliced work
         for node in reversed(graph.nodes):
@@ -77,6 +79,8 @@ class _Plan:
     def fits(self, node: Node, chain: Chain) -> bool:
         """Whether ``node`` can take these views in."""
         if OPS[node.op].pointwise or node.op in _MOVING:
+            if node not in self.loose and any(view.op == "transpose" for view in chain):
+                return False
             shapes = [view.shape for view in chain if view.op == "reshape"]
             rows = self.rows.get(node) if shapes else frozenset()
             return rows is not None and all(
@@ -92,6 +96,22 @@ def _takes_slice(node: Node, chain: Chain) -> bool:
 def _key(chain: Chain) -> tuple[tuple[str, tuple[object, ...]], ...]:
     """What makes two chains the same views."""
     return tuple((view.op, tuple(view.attrs.values())) for view in chain)
+
+
+def _loose(graph: Graph, plan: _Plan) -> set[Node]:
+    """Nodes whose operands can all be transposed: none is half of a kernel with a reduction."""
+    found: set[Node] = set(graph.inputs)
+    for node in graph.nodes:
+        kind = OPS[node.op].kind
+        if kind == "reduce":
+            continue
+        if kind not in ("pointwise", "view") or all(
+            x in found and (not OPS[x.op].pointwise or plan.single(x, node))
+            for x in node.inputs
+            if x.op != "input"
+        ):
+            found.add(node)
+    return found
 
 
 def _row_sizes(graph: Graph, plan: _Plan) -> dict[Node, frozenset[int]]:

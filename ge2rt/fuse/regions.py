@@ -78,6 +78,7 @@ class _Partitioner:
                 self.require(node)
         else:
             raise InternalError(f"graph {self.graph.name} cannot be cut into kernels")
+        parts = self._without_idle(parts)
         return Partition(self.places, parts, self.opaque, self.homes)
 
     # -- buffers --------------------------------------------------------------------------------
@@ -247,6 +248,27 @@ class _Partitioner:
         part, missing = self._trace(targets, signature)
         large = part.count > self.limits.values
         return None if missing or large or part.cost > first.cost + second.cost else part
+
+    def _without_idle(self, parts: list[Part]) -> list[Part]:
+        """Values that were stored for another kernel, which then became the same, stay inside."""
+        read = {leaf for part in parts for leaf in part.region.leaves}
+        read |= {leaf for node in self.opaque for leaf in self._reads(node)}
+        found = []
+        for part in parts:
+            kept = tuple(t for t in part.targets if t.output >= 0 or t.node in read)
+            idle = [t.node for t in part.targets if t not in kept]
+            if not idle or not kept:
+                found.append(part)
+                continue
+            homes = {node: self.homes.pop(node) for node in idle}
+            fewer, missing = self._trace(kept, part.signature)
+            if missing:
+                self.homes.update(homes)
+            else:
+                for node in idle:
+                    del self.places[node]
+            found.append(part if missing else fewer)
+        return found
 
     # -- values that several kernels compute ----------------------------------------------------
 

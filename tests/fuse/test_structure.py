@@ -148,6 +148,17 @@ def test_a_residual_is_stored_by_the_kernel_that_needs_it_first():
     ]
 
 
+def test_nothing_is_stored_that_nobody_reads():
+    x, w, b = given(2, 48), given(48, 32), given(32)
+    y = make("gemm_bias_act", x, w, b, act="silu")
+    turned_twice = op("mul", make("reshape", y, shape=(32, 2)), 2.0)
+    program = lower(graph_of([x, w, b], turned_twice, softmax(y)), choose=OWN)
+    written = {buffer for step in program.steps for buffer in step.writes}
+    read = {buffer for step in program.steps for buffer in step.reads}
+    assert written <= read | set(program.outputs)
+    assert {b.id for b in program.buffers if b.kind == "temp"} <= read
+
+
 def test_reductions_over_different_axes_are_apart():
     both = op("add", softmax(X), softmax(X, (0,)))
     assert sorted(steps_of([X], both)) == ["fused_rows", "fused_rows"]

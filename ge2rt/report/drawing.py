@@ -131,7 +131,7 @@ def edges_of(items: Sequence[Item]) -> Edges:
 def collapse(items: Sequence[Item]) -> tuple[list[Item], Repeat | None]:
     """A group of nodes that repeats is shown once; inputs that only hidden ones read go, too."""
     body = [item for item in items if item.node.op != "input"]
-    repeat = find_repeat([(item.words, item.node.type) for item in body])
+    repeat = find_repeat([(item.node.op, item.node.type) for item in body])
     if repeat is None:
         return list(items), None
     stands = {item.node.id: body[repeat.shown(i)].node.id for i, item in enumerate(body)}

@@ -75,7 +75,7 @@ def _signature(report: Report) -> str:
     where = f"on {escape(report.device)} ({escape(report.arch)})"
     full = escape(report.signature)
     captured = len(report.constants)
-    also = f", {captured} captured arrays" if captured else ""
+    also = f", {captured} captured array{'s' * (captured > 1)}" if captured else ""
     if len(report.signature) <= _SIGNATURE_MOST:
         return f'<p class="signature"><code>{full}</code> <span>{where}{also}</span></p>'
     count = sum(node.op == "input" for node in report.before.nodes) - captured

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ge2rt.report.records import CandidateRecord, KernelRecord, LineLink, Report, StepRecord
-from ge2rt.report.text import clip, fair_cap, kernel_facts, seconds_text, share_text
+from ge2rt.report.text import clip, counted, fair_cap, kernel_facts, seconds_text, share_text
 
 _CODE_MOST = 900_000  # characters of all kernels' CUDA and PTX
 _NATIVE_MOST = 250_000  # of their LLVM IR
@@ -49,7 +49,7 @@ def _summary(
     report: Report, kernel: KernelRecord, steps: Sequence[StepRecord], share: float
 ) -> str:
     times = sum(step.seconds or 0.0 for step in steps)
-    launches = f"{len(steps)} launch{'es' if len(steps) != 1 else ''}"
+    launches = counted(len(steps), "launch", "es")
     timed = f"{seconds_text(times)}, {share_text(share)}" if report.seconds else "not timed"
     return f"<code>{escape(kernel.name)}</code><span>{launches}</span><span>{timed}</span>"
 

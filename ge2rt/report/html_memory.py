@@ -66,14 +66,26 @@ def _chart(report: Report, temps: Sequence[BufferRecord]) -> str:
 
 
 def _table(buffers: Sequence[BufferRecord], *, placed: bool) -> str:
-    last = ("Offset", "Steps") if placed else ("Kind", "Steps")
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Buffer", "Type", "Bytes", *last))
+    heads = '<th scope="col">Buffer</th><th scope="col">Type</th>'
+    heads += "".join(
+        f'<th scope="col"{right}>{name}</th>'
+        for name, right in (
+            ("Bytes", ' class="n"'), ("Offset", ' class="n"') if placed else ("Kind", ""),
+            ("Steps", ""),
+        )
+    )  # fmt: skip
     rows = "".join(
         f'<tr><td>%{b.id}</td><td><code>{escape(b.type)}</code></td><td class="n">{b.bytes:,}</td>'
-        f"<td>{b.offset if placed else escape(f'{b.kind} {b.index}')}</td><td>{_life(b)}</td></tr>"
+        f"{_place(b, placed=placed)}<td>{_life(b)}</td></tr>"
         for b in buffers
     )
     return f'<table class="buffers"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _place(buffer: BufferRecord, *, placed: bool) -> str:
+    if placed:
+        return f'<td class="n">{buffer.offset:,}</td>'
+    return f"<td>{escape(f'{buffer.kind} {buffer.index}')}</td>"
 
 
 def _life(buffer: BufferRecord) -> str:

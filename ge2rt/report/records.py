@@ -153,7 +153,7 @@ class StepRecord:
         grid, block = (
             " x ".join(map(str, dims)) for dims in (_trimmed(self.grid), _trimmed(self.block))
         )
-        return f"{grid} blocks of {block} threads"
+        return f"{grid} block{'s' * (grid != '1')} of {block} thread{'s' * (block != '1')}"
 
 
 def _trimmed(dims: tuple[int, int, int]) -> tuple[int, ...]:

@@ -44,15 +44,20 @@ def _three(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
+def counted(count: int, what: str, plural: str = "s") -> str:
+    """A number of things."""
+    return f"{count} {what}{plural if count != 1 else ''}"
+
+
 def summary(report: Report) -> list[tuple[str, str, str]]:
     """The figures on top: (name, figure, explanation)."""
     distinct = len(report.kernels)
     libraries = sum(bool(step.library) for step in report.steps)
     memory = report.memory
-    other = f", {libraries} library calls" if libraries else ""
+    other = f", {counted(libraries, 'library call')}" if libraries else ""
     return [
         ("Run", seconds_text(report.timing.whole), _timed(report)),
-        ("Kernels", str(distinct), f"{report.launches} launches{other}"),
+        ("Kernels", str(distinct), counted(report.launches, "launch", "es") + other),
         ("Workspace", bytes_text(memory.workspace),
          f"{bytes_text(memory.saved)} saved by reuse" if memory.saved else "nothing to reuse"),
         ("Compiled in", seconds_text(report.compile_seconds),

@@ -57,6 +57,16 @@ def test_a_large_graph_shows_a_repeated_group_once() -> None:
     assert any(text.endswith("\N{MULTIPLICATION SIGN}40") for text in texts(drawing))
 
 
+def test_groups_that_differ_in_numbers_alone_repeat() -> None:
+    nodes = [node(0, "input")]
+    for layer in range(40):
+        last = len(nodes) - 1
+        nodes.append(node(last + 1, "slice", last, attrs=f"start=({layer},)"))
+        nodes.append(node(last + 2, "exp", last + 1))
+    drawing = draw_graph(GraphRecord("g", "", tuple(nodes)), limit=30)
+    assert drawing.note == "A group of 2 nodes that occurs 40 times is drawn once."
+
+
 def test_too_large_a_graph_is_told() -> None:
     nodes = [node(0, "input")]
     nodes += [node(i, f"op{i}", i - 1) for i in range(1, 60)]

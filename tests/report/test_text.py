@@ -74,6 +74,7 @@ def test_rates() -> None:
 def test_a_launch_in_words() -> None:
     assert step(0).launch == "2 blocks of 128 threads"
     assert step(0, grid=(4, 3, 1), block=(8, 8, 2)).launch == "4 x 3 blocks of 8 x 8 x 2 threads"
+    assert step(0, grid=(1, 1, 1), block=(1, 1, 1)).launch == "1 block of 1 thread"
     assert step(0, kernel="", library="BLAS").launch == "call of BLAS"
     assert step(0, kernel="").launch == "nothing to launch"
 

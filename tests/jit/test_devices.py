@@ -19,6 +19,7 @@ import ge2rt
 from ge2rt.device import registry
 from ge2rt.device.cpu import CpuDevice
 from ge2rt.jit import JitFunction, jit
+from ge2rt.run.program import Executable
 
 
 class GpuArray:
@@ -129,7 +130,7 @@ def test_a_cuda_graph_is_captured_where_it_is_asked_for(monkeypatch: pytest.Monk
             seen.append(len(arrays))
             return self.executable.run(arrays)
 
-    monkeypatch.setattr("ge2rt.run.program.Executable.capture", lambda executable: Captured(executable))
+    monkeypatch.setattr(Executable, "capture", lambda executable: Captured(executable))
     ge2rt.register_device("cuda", lambda index: _named_cuda())
     f = JitFunction(lambda x: x * 3, graph=True)
     for _ in range(2):

@@ -45,11 +45,6 @@ STATED: dict[str, str] = {
 }  # fmt: skip
 
 
-# Forms known to differ, each with the failing statement that says how.
-KNOWN = dict.fromkeys(("atom.add.noftz.bf16", "atom.add.noftz.bf16x2"),
-                      "test_atomic_sums_of_halves_keep_subnormals")  # fmt: skip
-
-
 def is_special(example: str) -> bool:
     """A move that reads a special register, a variable's address or 128 bits."""
     rest = REGISTER.sub("", " ".join(operands(example)))

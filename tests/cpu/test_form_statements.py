@@ -177,17 +177,7 @@ def test_addresses(space: str) -> None:
     assert _in_space(space, body).tolist() == [77]
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        "global",
-        "shared",
-        "local",
-        pytest.param(
-            "const", marks=pytest.mark.xfail(reason="constants lie among the global variables")
-        ),
-    ],
-)
+@pytest.mark.parametrize("space", ["global", "shared", "local", "const"])
 def test_the_space_of_an_address(space: str) -> None:
     """``isspacep`` of a generic address is true for its own space alone."""
     to = one("test_addresses", f"cvta.{space}.")
@@ -263,11 +253,7 @@ def _aligned16(values: np.ndarray) -> np.ndarray:
     return out
 
 
-_FLUSHED = pytest.mark.xfail(reason="the processor's conversion to bf16 flushes subnormals")
-
-
-@pytest.mark.parametrize("kind", ["f16", "f16x2", pytest.param("bf16", marks=_FLUSHED),
-                                  pytest.param("bf16x2", marks=_FLUSHED)])  # fmt: skip
+@pytest.mark.parametrize("kind", ["f16", "f16x2", "bf16", "bf16x2"])
 def test_atomic_sums_of_halves_keep_subnormals(kind: str) -> None:
     """``.noftz``: 129/128 of the smallest normal number less that number."""
     example = next(e for e in EXAMPLES if e.startswith(f"atom.add.noftz.{kind} "))
@@ -422,9 +408,7 @@ def test_mbarrier(wait: str) -> None:
     [
         32,
         16,
-        pytest.param(
-            1, marks=pytest.mark.xfail(reason="a loop of test_wait is not lowered lane by lane")
-        ),
+        pytest.param(1),
     ],
 )
 def test_mbarrier_waits_for_copies(lanes: int) -> None:

@@ -11,6 +11,7 @@ from ge2rt.ptx.lower.memory import space_of, vector_length
 from ge2rt.ptx.lower.shape import flatten
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import TYPES, cast, types_of
+from ge2rt.ptx.rules.views import close_half, open_half
 
 _OPS = frozenset(["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"])
 _HALVES = ("f16", "bf16", "f16x2", "bf16x2")
@@ -92,7 +93,7 @@ class _Task:
     def _packed_update(self, pointer: Value, value: Value) -> Value:
         """Half-width floats by a compare-exchange loop over their word."""
         e, type = self.e, self.type
-        element = "half" if self.kind.startswith("f16") else "bfloat"
+        brain = self.kind.startswith("bf")
         count = 2 if self.kind.endswith("x2") else 1
         cell = "%" + e.name("old")
         start, loop, done = e.name("cas.start"), e.name("cas"), e.name("cas.done")
@@ -103,14 +104,16 @@ class _Task:
         e.label(loop)
         again = "%" + e.name("again")
         e.line(f"{cell} = phi {type} [ {first.text}, %{start} ], [ {again}, %{loop} ]")
-        whole = f"<{count} x {element}>"
-        a = e.raw(f"bitcast {type} {cell} to {whole}", element, count)
-        b = e.raw(f"bitcast {value} to {whole}", element, count)
+        whole = f"<{count} x i16>"
+        a, b = (
+            open_half(e, e.raw(f"bitcast {word} to {whole}", "i16", count), brain)
+            for word in (f"{type} {cell}", value)
+        )
         if self.operation == "add":
-            total = e.raw(f"fadd {a}, {b.text}", element, count)
+            total = e.binary("fadd", a, b)
         else:
             total = e.call(f"llvm.{self.operation}num", [a, b])
-        word = e.raw(f"bitcast {total} to {type}", type)
+        word = e.raw(f"bitcast {close_half(e, total, brain)} to {type}", type)
         pair = e.raw(
             f"cmpxchg {pointer}, {type} {cell}, {word} seq_cst seq_cst, align {BITS[type] // 8}",
             f"{{ {type}, i1 }}",

@@ -195,23 +195,29 @@ def _mov(scope: Scope, instr: Instr) -> list[Value]:
 def _isspacep(scope: Scope, instr: Instr) -> list[Value]:
     e = scope.e
     value = cast(e, scope.vector(instr.operands[1]), "i64")
-    below = _span(scope, instr, value, "%arena.int", "%frames.int", "shared")
-    local = _span(scope, instr, value, "%frames.int", "%arena.end", "local")
+    below = _span(scope, value, Value("i64", "%arena.int"), Value("i64", "%frames.int"))
+    local = _span(scope, value, Value("i64", "%frames.int"), Value("i64", "%arena.end"))
+    first, last = scope.code.places.constants
+    start = Value("i64", "%globals.int")
+    low, high = (e.binary("add", start, Value("i64", str(at))) for at in (first, last))
+    constant = _span(scope, value, low, high)
     space = space_of(instr) or next((m.split("::")[0] for m in instr.mods), "")
     if space == "shared":
         return [below]
     if space == "local":
         return [local]
+    if space == "const":
+        return [constant]
     if space != "global":
         return [e.const("i1", "false", value.lanes)]
-    either = e.binary("or", below, local)
+    either = e.binary("or", e.binary("or", below, local), constant)
     return [e.binary("xor", either, e.const("i1", "true", value.lanes))]
 
 
-def _span(scope: Scope, instr: Instr, value: Value, low: str, high: str, space: str) -> Value:
+def _span(scope: Scope, value: Value, low: Value, high: Value) -> Value:
     e = scope.e
-    offset = e.binary("sub", value, Value("i64", low))
-    size = e.binary("sub", Value("i64", high), Value("i64", low))
+    offset = e.binary("sub", value, low)
+    size = e.binary("sub", high, low)
     return e.compare("icmp ult", offset, size)
 
 

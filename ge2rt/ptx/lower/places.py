@@ -40,6 +40,7 @@ class Places:
     width: int
     sizes: dict[str, int] = field(default_factory=dict)  # of local variables
     block_bytes: int = 0  # a lane, of a function's results and arguments
+    constants: tuple[int, int] = (0, 0)  # offsets of the constants among the global variables
 
     def place(self, symbol: Symbol, line: int = 0) -> Place:
         """The place of a symbol; UnsupportedError for a function or label."""
@@ -88,7 +89,7 @@ def places(
     common = [v for v in module.variables if v.name in named]
     within = [v for other in others for v in other.variables if v.space == "shared"]
     shared_bytes = _shared([*function.variables, *within, *common], table)
-    start = Places(table, shared_bytes, 0, width)
+    start = Places(table, shared_bytes, 0, width, constants=constants_span(image))
     return _with_locals(start, [*function.variables, *common])
 
 
@@ -99,7 +100,10 @@ def places_of_callee(
     table = {n: p for n, p in kernel.table.items() if p.space not in ("local", "param")}
     for param, offset in zip((*function.returns, *function.params), offsets, strict=True):
         table[param.name] = Place("block", offset)
-    start = Places(table, kernel.shared_bytes, 0, kernel.width, block_bytes=block_bytes)
+    start = Places(
+        table, kernel.shared_bytes, 0, kernel.width, block_bytes=block_bytes,
+        constants=kernel.constants,
+    )  # fmt: skip
     return _with_locals(start, function.variables)
 
 
@@ -145,13 +149,12 @@ def _shared(variables: Iterable[Variable], table: dict[str, Place]) -> int:
 
 
 def global_image(module: Module) -> GlobalImage:
-    """The initial bytes of all ``.global`` and ``.const`` variables of a module."""
+    """The initial bytes of all ``.global`` variables of a module, then of the ``.const`` ones."""
     data = bytearray()
     slots: list[GlobalSlot] = []
     offsets: dict[str, int] = {}
-    for variable in module.variables:
-        if variable.space not in ("global", "const") or variable.extern:
-            continue
+    own = [v for v in module.variables if v.space in ("global", "const") and not v.extern]
+    for variable in sorted(own, key=lambda v: v.space == "const"):
         at = round_up(len(data), max(variable.align, 1))
         data.extend(bytes(at - len(data)))
         init = variable.init or b""
@@ -172,6 +175,12 @@ def global_image(module: Module) -> GlobalImage:
                 continue  # of a function without a body: a call through it is a trap
             relocations.append((offsets[variable.name] + offset, offsets[target] + addend))
     return GlobalImage(tuple(slots), bytes(data), tuple(relocations))
+
+
+def constants_span(image: GlobalImage) -> tuple[int, int]:
+    """Where the ``.const`` variables begin in an image, and where they end."""
+    starts = [slot.offset for slot in image.slots if slot.space == "const"]
+    return (min(starts), len(image.image)) if starts else (0, 0)
 
 
 @dataclass(frozen=True)

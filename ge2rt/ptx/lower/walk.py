@@ -136,6 +136,8 @@ class Walker:
         assert node.control is not None
         taken, fall = node.targets
         value = scope.guard(node.control)
+        if value.lanes == 1:  # a single lane never parts
+            value = e.raw(f"extractelement {value}, i32 0", "i1")
         if not value.lanes:
             yes, no = self._fast_label(taken), self._fast_label(fall)
             if self.code.watch is not None:

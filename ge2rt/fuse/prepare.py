@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ge2rt.base.shapes import size_of
 from ge2rt.fuse.program import Choices
+from ge2rt.fuse.tanh import halved, one_plus_tanh
 from ge2rt.ir.graph import Graph, Node
 from ge2rt.ir.rewrite import Builder, rebuild
 
@@ -204,24 +205,8 @@ def _concat(builder: Builder, node: Node, choices: Choices) -> Node | None:
     return builder.make("concat", *operands, axis=node.attrs["axis"], where=node.where)
 
 
-def _one_plus_tanh(builder: Builder, node: Node, choices: Choices) -> Node | None:
-    """1 + tanh(u) = 2 / (1 + exp(-2u)): quicker, and no digits are lost where tanh nears -1."""
-    if node.dtype != "f32":
-        return None
-    for one, other in (node.inputs, node.inputs[::-1]):
-        if other.op == "tanh" and _is_number(one, 1.0):
-            m = _Maker(builder, other.inputs[0], 0.0)
-            return m.op("div", 2.0, m.op("add", m.op("exp", m.op("mul", m.z, -2.0)), 1.0))
-    return None
-
-
-def _is_number(node: Node, value: float) -> bool:
-    while node.op in ("broadcast", "reshape", "transpose"):
-        node = node.inputs[0]
-    return node.op == "full" and node.attrs["value"] == value
-
-
 _RULES: Mapping[str, Callable[[Builder, Node, Choices], Node | None]] = {
     "gemm_bias_act": _gemm, "matmul": _thin, "attention": _attention, "concat": _concat,
-    "add": _one_plus_tanh,
+    "add": lambda builder, node, choices: one_plus_tanh(builder, node),
+    "mul": lambda builder, node, choices: halved(builder, node),
 }  # fmt: skip

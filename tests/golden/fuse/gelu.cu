@@ -3,7 +3,7 @@ using index_t = int;
 
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_e3a88e20c3fb(const float* __restrict__ x0, float* __restrict__ y0, const float s0, const float s1, const float s2, const float s3, const float s4) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_da86887bd86f(const float* __restrict__ x0, float* __restrict__ y0, const float s0, const float s1, const float s2) {
   constexpr int LANES = 256, PACK = 1, STEPS = 4, RUN = LANES * PACK * STEPS;
   const int start = (int)blockIdx.x * RUN;
   const int me = threadIdx.x % 32, stretch = threadIdx.x / 32 * 32 * STEPS;
@@ -25,18 +25,16 @@ extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_e3a88e20
       for (int k = 0; k < PACK; ++k) {
         const float x0_value = x0_in[step].at[k];
         float y0_value;
-        const float v1 = x0_value * s0;
-        const float v2 = x0_value * x0_value;
-        const float v3 = v2 * x0_value;
-        const float v4 = v3 * s1;
-        const float v5 = x0_value + v4;
+        const float v1 = x0_value * x0_value;
+        const float v2 = v1 * x0_value;
+        const float v3 = v2 * s0;
+        const float v4 = x0_value + v3;
+        const float v5 = v4 * s1;
         const float v6 = v5 * s2;
-        const float v7 = v6 * s3;
-        const float v8 = exp(v7);
-        const float v9 = v8 + 1.0f;
-        const float v10 = s4 / v9;
-        const float v11 = v1 * v10;
-        y0_value = v11;
+        const float v7 = exp(v6);
+        const float v8 = v7 + 1.0f;
+        const float v9 = x0_value / v8;
+        y0_value = v9;
         y0_out.at[k] = y0_value;
       }
 #pragma unroll

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ge2rt.base.shapes import size_of
+from ge2rt.fuse.products import choose_product
 from ge2rt.fuse.program import Choices
 from ge2rt.fuse.tanh import halved, one_plus_tanh
 from ge2rt.ir.graph import Graph, Node
@@ -32,11 +33,13 @@ def library_of(node: Node, choices: Choices) -> str:
     """Why a product goes to a library, or "" where it does not."""
     a, b = node.inputs[:2]
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    count = m * n * k
-    known = "matmul" in choices.library and a.dtype in choices.multiplied
-    if not known or count < choices.library_mnk or 0 in a.shape or 0 in b.shape:
+    if "matmul" not in choices.library or 0 in a.shape or 0 in b.shape:
         return ""
-    return f"m*n*k = {m}*{n}*{k} = {count}, at least {choices.library_mnk}"
+    batch, least = size_of(a.shape[:-2]), choices.library_mnk
+    verdict = choose_product(m, n, k, batch=batch, dtype=a.dtype, kind=choices.kind)
+    if least < 0:
+        return verdict.reason if verdict.library else ""
+    return f"{batch * m * n * k} >= {least}, as asked" if batch * m * n * k >= least else ""
 
 
 def _gemm(builder: Builder, node: Node, choices: Choices) -> Node | None:

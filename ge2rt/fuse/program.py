@@ -156,26 +156,19 @@ class Program:
 class Choices:
     """What the lowering may decide by size.
 
-    ``kind`` is the device's kind. ``library_mnk`` is the product m*n*k from which a product of two
-    matrices goes to a library (the BLAS that NumPy carries, on cpu), for ``library_dtypes`` or, if
-    there are none, those that the device's library is known to have. A product with at most
-    ``thin_rows`` rows is a fused reduction where its weights are stored in a narrower dtype.
+    ``kind`` is the device's kind. A product of matrices may go to a library (the BLAS that NumPy
+    carries, on cpu) by the sizes in :mod:`ge2rt.fuse.products`, or from ``library_mnk`` products
+    m*n*k on, if that is not negative. A product with at most ``thin_rows`` rows is a fused
+    reduction where no library takes it, or its weights are stored in a narrower dtype.
     ``max_values`` bounds the values of one kernel, ``max_operands`` its buffers.
     """
 
     kind: str = "cpu"
     library: tuple[str, ...] = ("matmul",)
-    library_dtypes: tuple[str, ...] = ()
-    library_mnk: int = 64 * 64 * 64
+    library_mnk: int = -1
     thin_rows: int = 4
     max_values: int = 1000
     max_operands: int = 64
-
-    @property
-    def multiplied(self) -> tuple[str, ...]:
-        """The dtypes of products that may go to a library."""
-        halves = ("f16", "bf16") if self.kind == "cuda" else ()
-        return self.library_dtypes or ("f32", "f64", *halves)
 
 
 def _line(name: str, views: tuple[View | None, ...], outputs: int, label: str) -> str:

@@ -79,7 +79,7 @@ def choices(device: Device) -> Choices:
     found = LIBRARY.get(("matmul", kind))
     if found is None:
         return Choices(kind=kind, library=())
-    return Choices(kind=kind, library=(found.name,), library_mnk=THRESHOLDS[kind].full)
+    return Choices(kind=kind, library=(found.name,))
 
 
 def choose(

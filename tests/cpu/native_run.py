@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import glob
-import site
 import struct
 import uuid
 from collections.abc import Sequence
@@ -14,18 +12,13 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from ge2rt.build.headers import toolkit
 from ge2rt.ptx import codegen
 from ge2rt.ptx.lower import global_image, lower_kernel
 from ge2rt.ptx.native import LowerOptions, NativeKernel
 from ge2rt.ptx.parse import parse_module
 
-_INCLUDES = [
-    "-I" + path
-    for root in site.getsitepackages()
-    for path in glob.glob(root + "/nvidia/cuda_runtime/include")
-    + glob.glob(root + "/nvidia/cuda_cccl/include")
-    + glob.glob(root + "/nvidia/cu13/include")
-]
+_INCLUDES = ["-I" + folder for folder in toolkit().include_dirs]
 
 
 @functools.cache

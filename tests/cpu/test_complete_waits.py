@@ -21,7 +21,7 @@ def answers(threads: str) -> dict[str, str]:
     try:
         done = subprocess.run(
             [sys.executable, str(HERE / "waiting_programs.py")], capture_output=True, text=True,
-            timeout=60, env={**os.environ, "PYTHONPATH": path, "GE2RT_THREADS": threads},
+            timeout=300, env={**os.environ, "PYTHONPATH": path, "GE2RT_THREADS": threads},
         )  # fmt: skip
         out = done.stdout + done.stderr
     except subprocess.TimeoutExpired as late:

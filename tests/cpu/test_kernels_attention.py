@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import dense
 
 import ge2rt
+from ge2rt.device.registry import get_device
+from ge2rt.run.plan import Plan
+from ge2rt.spec.match import match
+from ge2rt.spec.registry import default_registry
 
 
 def arrays(queries=40, keys=70, size=16, batch=(2,), seed=0):
@@ -91,3 +96,24 @@ def test_no_keys_and_long_heads_are_refused():
     q, k, v = arrays()
     with pytest.raises(ge2rt.UnsupportedError, match="does not broadcast"):
         attend(q, k, v, np.zeros((2, 40, 3), np.float32))
+
+
+@pytest.mark.parametrize(
+    "tunables",
+    [
+        {"ROW": 1, "TH": 64, "WIDE": 1},
+        {"ROW": 0, "TH": 32, "HELD": 0, "WIDE": 1, "KT": 16},
+        {"ROW": 0, "TH": 64, "HELD": 1, "WIDE": 0},
+        {"ROW": 0, "TH": 128, "HELD": 1, "WIDE": 1},
+    ],
+    ids=str,
+)
+def test_every_way_to_share_the_work(tunables):
+    q, k, v = arrays(queries=90, size=32)
+    out = np.empty_like(q)
+    descs = [*(dense(x.shape, "f32") for x in (q, k, v)), None, dense(out.shape, "f32")]
+    bound = match(default_registry().get("attention"), descs, {"causal": True, "scale": 0.2})
+    plan = Plan(bound, get_device("cpu"), tunables=tunables)
+    plan.launch([q.ctypes.data, k.ctypes.data, v.ctypes.data, 0, out.ctypes.data])
+    hidden = np.where(np.tri(90, 70, dtype=np.bool_), 0, -np.inf)
+    close(out, exact(q, k, v, hidden, 0.2))

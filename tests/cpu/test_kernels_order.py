@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import dense
 
 import ge2rt
+from ge2rt.device.registry import get_device
+from ge2rt.run.plan import Plan
+from ge2rt.spec.match import match
+from ge2rt.spec.registry import default_registry
 
 
 def launch(name, x, **attrs):
@@ -73,6 +78,19 @@ def test_integers_wrap_in_their_dtype(shape):
         for op in ("cumsum", "cumprod"):
             want = getattr(np, op)(x, axis=0, dtype=dtype)
             np.testing.assert_array_equal(launch("scan", x, op=op, axis=0), want)
+
+
+@pytest.mark.parametrize("group", [32, 256])
+@pytest.mark.parametrize("items", [1, 2, 4])
+def test_every_way_to_share_a_row(group, items):
+    x = np.random.default_rng(3).integers(-9, 9, (2, 2 * group * items + 77)).astype(np.int32)
+    y = np.empty_like(x)
+    kernel, desc = default_registry().get("scan"), dense(x.shape, "i32")
+    bound = match(kernel, [desc, desc], {"op": "cumsum"})
+    tunables = {"GROUP": group, "ITEMS": items, "WIDE": 1}
+    plan = Plan(bound, get_device("cpu"), tunables=tunables)
+    plan.launch([x.ctypes.data, y.ctypes.data])
+    np.testing.assert_array_equal(y, np.cumsum(x, 1, dtype=np.int32))
 
 
 def test_half_precision_adds_up_in_single():

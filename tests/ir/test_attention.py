@@ -125,6 +125,36 @@ def test_causal_by_a_sum() -> None:
             check(graph)
 
 
+def test_masks_that_are_subtracted() -> None:
+    q, k, v = qkv(2)
+    s = q @ k.T
+    tri = (COLUMNS <= ROWS).cast("f32")
+    graph = graph_of(softmax(s - 1e9 * (1 - tri)) @ v)
+    node = found(graph)
+    assert node.attrs["causal"]
+    assert len(node.inputs) == 3
+    check(graph)
+    graph = graph_of(softmax(s - 1e9 * (1 - var(2, 1, T))) @ v)
+    assert found(graph).inputs[3].shape == (2, 1, T)
+    given = arrays(graph, 3, special=False)
+    for x, node in zip(given, graph.inputs, strict=True):
+        if node.shape == (2, 1, T):
+            x[...] = np.arange(T) % 3 != 1
+    check(graph, given=given)
+    assert not matched(graph_of(softmax(var(S, T) - q @ k.T) @ v))
+
+
+def test_scaled_after_a_mask() -> None:
+    q, k, v = qkv(2)
+    for masked in (
+        where(COLUMNS <= ROWS, q @ k.T, LOW) * 0.5,
+        where(COLUMNS <= ROWS, q @ k.T, -1e9) / 8,
+    ):
+        graph = graph_of(softmax(masked) @ v)
+        assert found(graph).attrs["causal"]
+        check(graph)
+
+
 def test_triangles_by_comparison_with_zero() -> None:
     q, k, v = qkv()
     tri = (COLUMNS <= ROWS).cast("f32")
@@ -222,6 +252,8 @@ def test_what_is_not_attention() -> None:
         (call("exp", s) / call("exp", s).rows("sum")) @ v,  # may overflow where the op does not
         softmax(call("tanh", s)) @ v,
         softmax(where(COLUMNS <= ROWS, s, -5.0)) @ v,  # the fill still has weight
+        softmax(1e-4 * where(COLUMNS <= ROWS, s, -1e4)) @ v,
+        softmax((s + (1 - (COLUMNS <= ROWS).cast("f32")) * -1e4) / 1e4) @ v,
         softmax(-2.0 * where(COLUMNS <= ROWS, s, LOW)) @ v,
         softmax((s + var(S, T)) * 0.5) @ v,
         softmax(s + var(S, T) + var(T)) @ v,

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ge2rt.ir.constants import constant
 from ge2rt.ir.graph import Graph, Node
 from ge2rt.ir.passes.canonicalise import Simplifier
 from ge2rt.ir.patterns.softmax import (
     Mask,
     Scores,
+    factor_of,
     numerator,
     scores_of,
     softmax,
@@ -132,13 +132,13 @@ def _unscaled(builder: Builder, x: Node) -> tuple[Node, float]:
     while inner.op in ("transpose", "reshape"):
         views.append(inner)
         inner = inner.inputs[0]
-    factor = constant(inner.inputs[1]) if inner.op in ("mul", "div") else None
-    if not factor:
+    factor = factor_of(inner)
+    if factor is None:
         return x, 1.0
     result = inner.inputs[0]
     for view in reversed(views):
         result = builder.make(view.op, result, where=view.where, **dict(view.attrs))
-    return result, float(factor) if inner.op == "mul" else 1.0 / factor
+    return result, factor
 
 
 def _mask(builder: Builder, mask: Mask, new: dict[Node, Node], rank: int) -> Node:
@@ -154,6 +154,8 @@ def _mask(builder: Builder, mask: Mask, new: dict[Node, Node], rank: int) -> Nod
         zero = builder.make("full", shape=shape, dtype="f32", value=0.0)
         low = builder.make("full", shape=shape, dtype="f32", value=mask.fill)
         small = builder.make("select", small, zero, low, where=small.where)
+    if mask.minus:
+        small = builder.make("neg", small, where=small.where)
     if small.dtype != "bool":
         small = builder.make("cast", small, dtype="f32", where=small.where)
     return small

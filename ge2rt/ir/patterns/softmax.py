@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ge2rt.ir.attrs import ints
@@ -18,21 +19,27 @@ _DEPTH = 12
 class Mask:
     """What is added to scores, or (a bool) where they are kept; ``drops``: where they are not.
 
-    ``fill`` is the value of a score that is not kept, where that is finite.
+    ``minus``: it is subtracted. ``fill`` is the value of a score that is not kept, where that is
+    finite.
     """
 
     node: Node
     drops: bool = False
+    minus: bool = False
     fill: float | None = None
 
 
 @dataclass
 class Scores:
-    """``matmul(q, kT) * scale``, masked; ``inner`` are the nodes nobody else may read."""
+    """``matmul(q, kT) * scale``, masked; ``inner`` are the nodes nobody else may read.
+
+    ``floor``: what a score becomes that ``causal`` does not keep.
+    """
 
     product: Node
     scale: float = 1.0
     causal: Triangle | None = None
+    floor: float = -math.inf
     mask: Mask | None = None
     inner: list[Node] = field(default_factory=list)
 
@@ -145,14 +152,23 @@ def scores_of(node: Node, depth: int = _DEPTH) -> Scores | None:
     return found
 
 
+def factor_of(node: Node) -> float | None:
+    """The constant, neither 0 nor infinite, that a node multiplies its first operand with."""
+    value = constant(node.inputs[1]) if node.op in ("mul", "div") else None
+    if not value or not math.isfinite(value):
+        return None
+    return float(value) if node.op == "mul" else 1.0 / value
+
+
 def _scaled(node: Node, depth: int) -> Scores | None:
-    factor = constant(node.inputs[1])
-    found = scores_of(node.inputs[0], depth) if factor else None
-    if found is None or not factor or found.mask is not None:
+    factor = factor_of(node)
+    found = scores_of(node.inputs[0], depth) if factor is not None else None
+    if found is None or factor is None or found.mask is not None:
         return None
-    if found.causal is not None and factor < 0:
-        return None
-    found.scale = found.scale * factor if node.op == "mul" else found.scale / factor
+    if found.causal is not None and not found.floor * factor <= _MASKED:
+        return None  # what is not kept would have weight again
+    found.scale *= factor
+    found.floor *= factor
     return found
 
 
@@ -165,21 +181,37 @@ def _shifted(node: Node, depth: int) -> Scores | None:
     return None
 
 
-def _masked(found: Scores, mask: Node) -> Scores | None:
-    choice = unrepeated(mask)
-    if choice.op == "select":
-        kept, dropped = (constant(x) for x in choice.inputs[1:])
-        corner = triangle(choice.inputs[0])
-        if corner is not None and {kept, dropped} >= {0} and found.causal is None:
-            low = dropped if kept == 0 else kept
-            known = low is not None and low <= _MASKED
-            if known and _keeps_all_rows(corner, kept == 0, mask.shape):
-                found.causal = corner
-                return found
+def _lowered(node: Node, depth: int) -> Scores | None:
+    """Scores minus a mask."""
+    found = scores_of(node.inputs[0], depth)
+    return _masked(found, node.inputs[1], minus=True) if found is not None else None
+
+
+def _masked(found: Scores, mask: Node, minus: bool = False) -> Scores | None:
+    sign = -1.0 if minus else 1.0
+    corner, low = _low_corner(unrepeated(mask), sign)
+    if corner is not None and found.causal is None:
+        found.causal, found.floor = corner, sign * low
+        return found
     if found.mask is not None:
         return None
-    found.mask = Mask(mask)
+    found.mask = Mask(mask, minus=minus)
     return found
+
+
+def _low_corner(choice: Node, sign: float) -> tuple[Triangle | None, float]:
+    """The triangle where a mask is 0; elsewhere it is the second result, which is very low."""
+    if choice.op != "select":
+        return None, 0.0
+    values = [constant(x) for x in choice.inputs[1:]]
+    if 0 not in values:
+        return None, 0.0
+    held = values[0] == 0
+    low = values[1] if held else values[0]
+    corner = triangle(choice.inputs[0])
+    if low is None or sign * low > _MASKED or corner is None:
+        return None, 0.0
+    return (corner if _keeps_all_rows(corner, held, choice.shape) else None), float(low)
 
 
 def _keeps_all_rows(corner: Triangle, held: bool, shape: tuple[int, ...]) -> bool:
@@ -199,7 +231,7 @@ def _chosen(node: Node, depth: int) -> Scores | None:
         return None
     corner = triangle(c)
     if corner is not None and found.causal is None and _keeps_all_rows(corner, held, node.shape):
-        found.causal = corner
+        found.causal, found.floor = corner, float(fill)
         return found
     if found.mask is not None:
         return None
@@ -208,5 +240,5 @@ def _chosen(node: Node, depth: int) -> Scores | None:
 
 
 _STEPS = {
-    "mul": _scaled, "div": _scaled, "add": _shifted, "select": _chosen,
+    "mul": _scaled, "div": _scaled, "add": _shifted, "sub": _lowered, "select": _chosen,
 }  # fmt: skip

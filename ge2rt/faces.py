@@ -93,12 +93,15 @@ def choice(
 def warmup(device: str | None = None, *, compiler: bool = True) -> None:
     """Pay the one-time costs now: imports, the registry, the compiler's start, the device.
 
-    ``compiler=False`` leaves out what only a compilation needs (NVRTC, Jinja).
+    ``compiler=False`` leaves out what only a compilation needs (NVRTC, Jinja, the compiler of
+    graphs).
     """
     if compiler:
         from ge2rt.build import compile as building  # late: the point of this function
+        from ge2rt.jit import backend
 
         building.warmup()
+        backend.warmup()
     default_registry()
     get_device(device).warmup()
     get_stub()
@@ -111,7 +114,10 @@ def synchronize(device: str | None = None) -> None:
 
 def clear_caches() -> None:
     """Forget plans, specialisation counts and the default registry (not the disk cache)."""
+    from ge2rt.run import program_steps  # late: a launch needs no programs
+
     launching.clear()
+    program_steps.clear()
     specialize.clear()
     default_registry.clear()
 

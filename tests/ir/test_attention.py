@@ -254,6 +254,7 @@ def test_what_is_not_attention() -> None:
         softmax(where(COLUMNS <= ROWS, s, -5.0)) @ v,  # the fill still has weight
         softmax(1e-4 * where(COLUMNS <= ROWS, s, -1e4)) @ v,
         softmax((s + (1 - (COLUMNS <= ROWS).cast("f32")) * -1e4) / 1e4) @ v,
+        softmax(s * math.inf) @ v,
         softmax(-2.0 * where(COLUMNS <= ROWS, s, LOW)) @ v,
         softmax((s + var(S, T)) * 0.5) @ v,
         softmax(s + var(S, T) + var(T)) @ v,

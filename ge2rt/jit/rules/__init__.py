@@ -1,5 +1,7 @@
 """The builders of the table, by subject. Importing this package fills the table."""
 
+from __future__ import annotations
+
 from ge2rt.jit.rules import (
     assignment,
     contraction,

@@ -30,6 +30,7 @@ from ge2rt.ptx.native import (
     ABORT_ASSERT,
     ABORT_BARRIER,
     ABORT_CHECK,
+    ABORT_DEADLOCK,
     ABORT_HOST,
     ABORT_STACK,
     ABORT_TRAP,
@@ -52,6 +53,7 @@ _FAULTS = {
     ABORT_ASSERT: "a device-side assert failed",
     ABORT_CHECK: "a memory, race, init or sync check failed",
     ABORT_BARRIER: "threads of one warp wait at different barriers",
+    ABORT_DEADLOCK: "all threads of a block wait at barriers that no other thread will come to",
     ABORT_STACK: "stack overflow: functions call each other too deeply, or alloca takes too much",
 }
 

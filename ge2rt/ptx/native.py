@@ -32,6 +32,7 @@ ABORT_CHECK = 3  # a memory, race, init or sync check failed
 ABORT_HOST = 4  # asked from the host: Ctrl-C, time limit
 ABORT_BARRIER = 5  # lanes of one warp wait at different barriers
 ABORT_STACK = 7  # functions call each other too deeply (6 is the device's: no memory)
+ABORT_DEADLOCK = 8  # all threads of a block wait at barriers that nobody else will come to
 
 LOG_HEAD = 64  # bytes before the first record; see ptx/lower/messages.py
 LOG_WORKSPACE = 32  # in the log's head: 32 bytes, zero at first, for barriers over the grid

@@ -17,13 +17,14 @@ from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
 from ge2rt.ptx.lower.kinds import Kinds
 from ge2rt.ptx.lower.leaving import with_leaving
+from ge2rt.ptx.lower.parted import waits_in_parts
 from ge2rt.ptx.lower.places import global_image, places
 from ge2rt.ptx.lower.schedule import Schedule
 from ge2rt.ptx.lower.stack import with_stacks
 from ge2rt.ptx.lower.strands import needs_crew
 from ge2rt.ptx.lower.values import Code
 from ge2rt.ptx.lower.width import FULL_WIDTH, preferred_width
-from ge2rt.ptx.native import LowerOptions, NativeKernel
+from ge2rt.ptx.native import Checked, LowerOptions, NativeKernel
 
 __all__ = ["emit", "global_image", "lower_kernel", "lower_to_ir"]
 
@@ -71,16 +72,21 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     function, others = with_leaving(function, others, stay)
     flow = flow_of(function)
     width = options.lanes or (FULL_WIDTH if stay else preferred_width(function, flow))
-    geometry = Geometry(options.block, width)
-    place = places(module, function, global_image(module), width, others)
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
-    start = Code(
-        Emitter(width, features=options.features), flow, Kinds.empty(), geometry, place,
-        function.registers,
-    )  # fmt: skip
+
+    def begun(width: int) -> Code:
+        place = places(module, function, global_image(module), width, others)
+        return Code(
+            Emitter(width, features=options.features), flow, Kinds.empty(),
+            Geometry(options.block, width), place, function.registers,
+        )  # fmt: skip
+
+    start, below = begun(width), callees(module, stay)
+    if not options.lanes and waits_in_parts(start, function, others, below):
+        start = begun(1)
     if stay and options.checks:
         raise _unchecked("recursion and calls through pointers")
-    in_turn = bool(stay) or (needs_crew(flow, geometry) and not options.checks)
+    in_turn = bool(stay) or (needs_crew(flow, start.geometry) and not options.checks)
     phased = None if in_turn else analysed(start, parks=False)
     strands = phased is None or parts_meet(phased)
     if phased is not None and not strands and not options.checks:  # a check reports them
@@ -88,7 +94,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     if strands:
         if options.checks:
             raise _unchecked("lanes that meet at __syncwarp from both sides of a branch")
-        code, plan, body, arena = crew_of(start, symbol, [function, *others], callees(module, stay))
+        code, plan, body, arena = crew_of(start, symbol, [function, *others], below)
     else:
         assert phased is not None
         code, plan, body, arena = _phases(module, phased, symbol, options)
@@ -96,11 +102,16 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     return NativeKernel(
         function.name, symbol, b"", text, function.param_bytes,
         tuple((p.type, p.offset, p.nbytes) for p in function.params),
-        place.shared_bytes, arena, log_bytes=code.log_bytes, alone=code.alone,
+        code.places.shared_bytes, arena, log_bytes=code.log_bytes, alone=code.alone,
         strands=strands,
         notes=_notes(code.kinds, plan, code),
-        checked=code.watch.result(width, place.local_bytes) if code.watch is not None else None,
+        checked=_checked(code),
     )  # fmt: skip
+
+
+def _checked(code: Code) -> Checked | None:
+    watch = code.watch
+    return watch.result(code.width, code.places.local_bytes) if watch is not None else None
 
 
 def _unchecked(what: str) -> UnsupportedError:

@@ -9,9 +9,10 @@ may wait for later ones (a barrier over the grid). Layout of a crew, in its bloc
     16 ptr  arena                  48 i64  the scheduler's        i32 yes, i32 all (votes),
     24 i32  block x, y, z                  stack pointer          i32 yes, i32 all (result)
     36 i32  strands that live      56 ptr  to free, or null       and one more for each warp, then
-                                                                  strands of 32 bytes: i64 stack,
+                                                                  strands of 64 bytes: i64 stack,
                                                                   ptr crew, i32 warp, i32 ended,
-                                                                  i32 living lanes
+                                                                  i32 living lanes, i32 held,
+                                                                  i32 calls
 
 A template: :func:`crew_ir` puts the numbers in.
 """
@@ -21,10 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from string import Template
 
+from ge2rt.ptx.lower.stuck_ir import STUCK
 from ge2rt.ptx.lower.switch_ir import FIRST_FRAME, SWITCH
+from ge2rt.ptx.native import ABORT_DEADLOCK
 
 FIRST_OF_WARPS = 16  # number of the first warp's own barrier
-STRAND_BYTES = 32
+STRAND_BYTES = 64
 _BAR_BYTES = 32
 IDLE_ROUNDS = 8  # rounds without an event before another block joins
 MAX_RESIDENT_BYTES = 1 << 30  # of all blocks under way on one thread
@@ -174,36 +177,6 @@ yes:
   ret i1 true
 }
 
-define internal void @crew_meet(ptr %strand, i32 %id, i32 %count, i32 %gen) noinline {
-  br label %try
-try:
-  %passed = call i1 @crew_passed(ptr %strand, i32 %id, i32 %count, i32 %gen)
-  br i1 %passed, label %done, label %wait
-wait:
-  call void @crew_yield(ptr %strand)
-  br label %try
-done:
-  ret void
-}
-
-; Whether the stack has room for another call.
-define internal i1 @crew_room(ptr %strand, ptr %here) noinline {
-  %crew_p = getelementptr i8, ptr %strand, i64 8
-  %crew = load ptr, ptr %crew_p
-  %number = ptrtoint ptr %crew to i64
-  %stacks0 = add i64 %number, $STACKS
-  %stacks = and i64 %stacks0, -64
-  %warp_p = getelementptr i8, ptr %strand, i64 16
-  %warp = load i32, ptr %warp_p
-  %wide = zext i32 %warp to i64
-  %before = mul i64 %wide, $STACK
-  %bottom = add i64 %stacks, %before
-  %least = add i64 %bottom, $RESERVE
-  %at = ptrtoint ptr %here to i64
-  %room = icmp ugt i64 %at, %least
-  ret i1 %room
-}
-
 ; How many voted for, and how many at all.
 define internal i64 @crew_votes(ptr %strand, i32 %id) noinline {
   %crew_p = getelementptr i8, ptr %strand, i64 8
@@ -329,6 +302,10 @@ loop:
   %lanes = select i1 %last, i32 $LAST_LANES, i32 $WIDTH
   %lanes_p = getelementptr i8, ptr %strand, i64 24
   store i32 %lanes, ptr %lanes_p
+  %held_p = getelementptr i8, ptr %strand, i64 28
+  store i32 0, ptr %held_p
+  %calls_p = getelementptr i8, ptr %strand, i64 32
+  store i32 0, ptr %calls_p
   %frame = inttoptr i64 %sp to ptr
   call void @llvm.memset.p0.i64(ptr %frame, i8 0, i64 $FRAME, i1 false)
   %arg_p = getelementptr i8, ptr %frame, i64 $FRAME_STRAND
@@ -507,6 +484,13 @@ count:
   br i1 %long, label %admit, label %round
 admit:
   store i32 0, ptr %idle
+  %oldest = load ptr, ptr %head
+  %dead = call i1 @crew_stuck(ptr %oldest)
+  br i1 %dead, label %give_up, label %welcome
+give_up:
+  %ignored1 = cmpxchg ptr %abort, i32 0, i32 $DEADLOCK monotonic monotonic
+  br label %leave
+welcome:
   %people = load i32, ptr %resident
   %room = icmp ult i32 %people, $RESIDENT
   br i1 %room, label %choose, label %sleep
@@ -595,6 +579,7 @@ def crew_ir(sizes: CrewSizes, machine: str) -> str:
         "STACKS": sizes.head + STRAND_BYTES * sizes.warps + 63, "STACK": sizes.stack,
         "RESERVE": sizes.reserve,
         "FRAME": frame, "FRAME_STRAND": strand, "FRAME_RUN": run, "FRAME_RETURN": back,
-        "IDLE": IDLE_ROUNDS, "RESIDENT": max(2, MAX_RESIDENT_BYTES // sizes.arena),
+        "DEADLOCK": ABORT_DEADLOCK, "IDLE": IDLE_ROUNDS,
+        "RESIDENT": max(2, MAX_RESIDENT_BYTES // sizes.arena),
     }  # fmt: skip
-    return SWITCH[machine] + Template(_TEXT).substitute(numbers)
+    return SWITCH[machine] + Template(STUCK + _TEXT).substitute(numbers)

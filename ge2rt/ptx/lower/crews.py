@@ -41,21 +41,35 @@ def parts_meet(code: Code) -> bool:
     return False
 
 
-def barriers_apart(code: Code) -> bool:
-    """Whether lanes of one warp may wait at two barriers, or at one in two passes of a loop."""
-    return any(_wait_apart(code.flow, branch) for branch in code.kinds.divergent)
+def _never(instr: Instr) -> bool:
+    return False
 
 
-def _wait_apart(flow: Flow, branch: int) -> bool:
+def barriers_apart(
+    code: Code, stops: Callable[[Instr], bool] = _never, *, returns: bool = False
+) -> bool:
+    """Whether lanes of one warp may wait at two barriers, or at one in two passes of a loop.
+
+    ``stops`` names instructions that count as barriers; with ``returns`` the end is one.
+    """
+    flow = code.flow
+    stations = (1 << flow.exit) * returns
+    for at, node in enumerate(flow.nodes):
+        if node.kind == "barrier" or any(map(stops, node.instrs)):
+            stations |= 1 << at
+    return any(_wait_apart(flow, branch, stations) for branch in code.kinds.divergent)
+
+
+def _wait_apart(flow: Flow, branch: int, barriers: int) -> bool:
     """Whether the lanes that a branch parts may come to different barriers first."""
-    barriers = sum(1 << at for at, n in enumerate(flow.nodes) if n.kind == "barrier")
     cut = [() if barriers >> at & 1 else edges for at, edges in enumerate(flow.edges)]
-    inside, join = (1 << flow.exit) - 1, flow.joins[branch]
+    ends = barriers & 1 << flow.exit
+    inside, join = (1 << flow.exit) - 1 | ends, flow.joins[branch]
     ways = [graph.reach(cut, [t], inside & ~(1 << join)) for t in flow.edges[branch]]
     first = [way & barriers for way in ways]
     if not any(first):
         return False
-    if join != flow.exit and graph.reach(cut, [join], inside) & barriers:
+    if (join != flow.exit or ends) and graph.reach(cut, [join], inside) & barriers:
         past = [t == join or any(join in cut[n] for n in graph.bits(way))
                 for t, way in zip(flow.edges[branch], ways, strict=True)]  # fmt: skip
         if any(past):
@@ -102,7 +116,7 @@ def crew_of(
     strand = Strand(code, plan, symbol + ".warp")
     texts, called = [strand.write()], []
     for function, callee in zip(others, callees, strict=True):
-        below = _callee_code(start, function, callee, callees)
+        below = callee_code(start, function, callee, callees)
         whole = regions.uncut(below.flow, below.kinds, partial=True)
         called.append(Strand(below, whole, callee.symbol))
         texts.append(called[-1].write())
@@ -113,9 +127,10 @@ def crew_of(
     return code, plan, "\n".join([*texts, scheduler]), arena
 
 
-def _callee_code(
+def callee_code(
     start: Code, function: Function, callee: Callee, callees: tuple[Callee, ...]
 ) -> Code:
+    """The code of a function that stays one."""
     offsets, nbytes = block_layout(callee.sizes)
     place = places_of_callee(start.places, function, offsets, nbytes)
     code = replace(

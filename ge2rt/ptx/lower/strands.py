@@ -123,7 +123,7 @@ class Strand(Walker):
         return "\n".join([*start, *e.lines, "}"])
 
     def _guard_stack(self) -> None:
-        """Recursion that is too deep ends the launch."""
+        """Recursion that is too deep ends the launch; so does a stop that the host asked for."""
         e = self.e
         e.declarations["llvm.frameaddress.p0"] = "declare ptr @llvm.frameaddress.p0(i32)"
         e.line("%stack.here = call ptr @llvm.frameaddress.p0(i32 0)")
@@ -133,6 +133,10 @@ class Strand(Walker):
         e.line(f"cmpxchg ptr %abort, i32 0, i32 {ABORT_STACK} seq_cst seq_cst, align 4")
         e.line("br label %leave")
         e.label("deep.enough")
+        e.line("%stop.word = load atomic i32, ptr %abort monotonic, align 4")
+        e.line("%stopped = icmp ne i32 %stop.word, 0")
+        e.line("br i1 %stopped, label %leave, label %called, !prof !1")
+        e.label("called")
 
     @property
     def stack(self) -> int:
@@ -308,7 +312,7 @@ class Strand(Walker):
             self._poll(self.turns[0])
             e.line(f"br label %{first}")
         e.label(idle)
-        e.line("call void @crew_yield(ptr %strand)")
+        e.line("call void @crew_hold(ptr %strand)")
         e.line(f"br label %{look}")
 
 

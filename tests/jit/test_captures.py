@@ -161,8 +161,8 @@ def test_views_of_captured_arrays_are_not_computed(build: Any) -> None:
 def test_a_captured_array_that_changes_its_shape() -> None:
     weights = np.ones(6, np.float32)
     f = jit(lambda x: x.sum() * weights)
-    for shape in ((6,), (2, 3), (1, 6)):
-        weights.shape = shape
+    for shape in ((6,), (2, 3), (9,)):
+        weights.resize(shape, refcheck=False)
         np.testing.assert_allclose(f(X), X.sum() * weights)
 
 

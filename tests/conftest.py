@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,24 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith("GE2RT_") and name not in _PASSED_ON:
             del os.environ[name]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked ``daily(n)`` n cases run a day, others the next; all with ``--full``."""
+    if config.getoption("--full"):
+        return
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("daily"):
+            groups.setdefault(item.nodeid.split("[")[0], []).append(item)
+    others: set[pytest.Item] = set()
+    for cases in groups.values():
+        (daily,) = cases[0].get_closest_marker("daily").args
+        start = date.today().toordinal() * daily % len(cases)
+        others |= {*cases} - {*(cases + cases)[start : start + daily]}
+    if others:
+        config.hook.pytest_deselected(items=[item for item in items if item in others])
+        items[:] = [item for item in items if item not in others]
 
 
 @pytest.fixture(scope="session", autouse=True)

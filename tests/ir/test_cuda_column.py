@@ -5,7 +5,6 @@ A few kernels a day; all of them with ``--full``.
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -54,10 +53,9 @@ def arrays_for(dtype: str) -> list[Any]:
     return [*given, array(rng, (SIZE,), "bool")]
 
 
-@pytest.mark.parametrize(("number", "chunk"), list(enumerate(CHUNKS)), ids=list(map(str, CHUNKS)))
-def test_expressions(number: int, chunk: tuple[str, int], full: bool) -> None:
-    if not full and (number - date.today().toordinal() * DAILY) % len(CHUNKS) >= DAILY:
-        pytest.skip("not in today's slice; all with --full")
+@pytest.mark.daily(DAILY)
+@pytest.mark.parametrize("chunk", CHUNKS, ids=str)
+def test_expressions(chunk: tuple[str, int]) -> None:
     dtype, start = chunk
     inputs, nodes = nodes_of(dtype)
     graph = Graph("column", inputs, tuple(nodes[start : start + EACH]))

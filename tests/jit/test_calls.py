@@ -262,8 +262,15 @@ def test_var_arguments_and_defaults() -> None:
 
 
 def test_the_package_is_the_decorator() -> None:
+    from ge2rt import jit as first
+    from ge2rt.jit import jit as second
+
+    assert first is second is ge2rt.jit
     f = ge2rt.jit(lambda x: x + 1)  # type: ignore[operator]
     np.testing.assert_array_equal(f(X), X + 1)
+    import ge2rt.jit.function as inner
+
+    assert isinstance(f, inner.JitFunction)
     assert repr(MISS) == "MISS"
 
 

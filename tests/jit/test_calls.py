@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -265,12 +266,12 @@ def test_the_package_is_the_decorator() -> None:
     from ge2rt import jit as first
     from ge2rt.jit import jit as second
 
-    assert first is second is ge2rt.jit
-    f = ge2rt.jit(lambda x: x + 1)  # type: ignore[operator]
-    np.testing.assert_array_equal(f(X), X + 1)
-    import ge2rt.jit.function as inner
-
-    assert isinstance(f, inner.JitFunction)
+    for decorator in (first, second, ge2rt.jit, sys.modules["ge2rt.jit"]):
+        f = decorator(lambda x: x + 1)  # type: ignore[operator]
+        assert isinstance(f, JitFunction)
+        np.testing.assert_array_equal(f(X), X + 1)
+        g = decorator(static="n")(lambda x, n: x + n)  # type: ignore[operator]
+        np.testing.assert_array_equal(g(X, 2), X + 2)
     assert repr(MISS) == "MISS"
 
 

@@ -98,17 +98,21 @@ ROWS = Form(
     grid=("ceildiv(rows_size, 256 // GROUP)",),
 )
 # As for the shipped reductions; {items} falls with the work at each point, {width} is the bytes of
-# an element of {lead}: columns of halves are taken in longer runs.
+# an element of {lead}, {most} the columns whose sums fit into shared memory.
 REDUCE = Form(
     name="fused_reduce",
     template="fused_reduce.cu.j2",
     tunables={
-        "COLUMNS": (0, 1, 4, 8), "GROUP": (32, 256), "SPLIT": (8, 1), "ITEMS": (8, 4, 2, 16, 1),
+        "COLUMNS": (0, 1, 2, 4, 8, 16), "GROUP": (32, 256), "SPLIT": (8, 1),
+        "ITEMS": (8, 4, 2, 16, 1),
         "WIDE": (0, 1),
     },
     prefer={
+        # on a CPU a strip as wide as a row of outputs reads memory from end to end
         "COLUMNS": "0 if out_rank == 0 or out_strides['{lead}'][-1] != 1 or out_shape[-1] < 16 "
-        "else 8 if {width} <= 2 and out_size >= 256 else 4 if out_size >= 4096 else 1",
+        "else min(next_pow2(ceildiv(out_shape[-1], 32)) if out_shape[-1] <= 512 "
+        "else 8 if {width} <= 2 else 4, {most}) if kind == 'cpu' "
+        "else min(4 if out_size >= 4096 else 1, {most})",
         "GROUP": "256 if out_size < 1024 and red_size >= 4096 else 32",
         "SPLIT": "8 if red_size >= 64 else 1",
         "ITEMS": "{items} if red_size >= 256 else 1",
@@ -119,6 +123,7 @@ REDUCE = Form(
         "// out_shape[-1] * ceildiv(out_shape[-1], 32 * COLUMNS), 8 // SPLIT)",
     ),
 )  # fmt: skip
+_EIGHT_BYTES = frozenset({"double", "long long", "unsigned long long", "index_t"})
 _HEAVY = 8  # cost of a point from which fewer points are unrolled
 
 
@@ -146,7 +151,17 @@ def reduction_spec(writer: Writer) -> KernelSpec:
     cost = sum(v.cost for v in writer.region.values if v.place is writer.region.full)
     width = next((DTYPES[i.source.dtype].itemsize for i in inputs if i.name == lead), 4)
     words = {"lead": lead, "items": "8" if cost <= _HEAVY else "2", "width": str(width)}
+    if simple:
+        words["most"] = str(_most_columns(texts["accumulators"]))
     return make_spec(writer, form, texts, spaces, words)
+
+
+def _most_columns(accumulators: Sequence[Mapping[str, Any]]) -> int:
+    """Columns of a lane for which the block's sums fit into 48 KB of shared memory."""
+    types = [ctype for a in accumulators for _, ctype, _ in a["fields"]]
+    each = 8 if any(ctype in _EIGHT_BYTES for ctype in types) else 4
+    most = 48 * 1024 // (_THREADS * each * len(types))
+    return max(1 << (most.bit_length() - 1) if most else 1, 1)
 
 
 def _lead(writer: Writer, inputs: Sequence[Input]) -> str:

@@ -24,10 +24,10 @@ __device__ __forceinline__ Acc0 nothing0() {
 }
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_reduce_c532f038e5fd(const float* __restrict__ x0, float* __restrict__ y0) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_reduce_2873540c7033(const float* __restrict__ x0, float* __restrict__ y0) {
 
   [[maybe_unused]] const int reduced = 64;
-  constexpr int SLICES = 8, COLUMNS = 1, RUN = 32 * COLUMNS;
+  constexpr int SLICES = 8, COLUMNS = 8, RUN = 32 * COLUMNS;
   const int lane = threadIdx.x % 32, slice = threadIdx.x / 32 % SLICES;
   const int extent = 256;
   const int runs = (extent - 1) / RUN + 1;  // runs a row of outputs
@@ -37,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_reduce_c532f038e5f
 int x0_at = 0;
 int y0_at = 0;
   const float* const x0_first = x0 + x0_at + start;
+  const float* const x0_lane = x0_first + lane;
   Acc0 total[COLUMNS];
 #pragma unroll
   for (int c = 0; c < COLUMNS; ++c) total[c] = nothing0();
@@ -52,7 +53,7 @@ x0_at = (number) * 256;
       for (int c = 0; c < COLUMNS; ++c) {
         const int column = c * 32 + lane;
         
-        const float x0_value = x0_first[x0_at + column];
+        const float x0_value = x0_lane[x0_at + c * 32];
         Acc0 one;
         [[maybe_unused]] const int at = number;
         const float v1 = x0_value * x0_value;

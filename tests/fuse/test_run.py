@@ -97,6 +97,15 @@ def test_sums(shape, axes):
     check(graph_of([x], make("sum", op("mul", x, x), axes=axes)))
 
 
+def test_many_sums_of_columns_fit_into_shared_memory():
+    x = given(100, 300, dtype="f64")
+    outputs = [make(name, x, axis=0) for name in ("argmax", "argmin")]
+    outputs += [make(name, x, axes=(0,)) for name in ("sum", "max", "min", "prod")]
+    graph = graph_of([x], *outputs)
+    assert len(lower(graph).steps) == 1
+    check(graph)
+
+
 def test_nan_infinity_and_signed_zero():
     x = given(4, 3)
     values = np.array(

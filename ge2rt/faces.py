@@ -90,17 +90,19 @@ def choice(
     return choose(_kernels(op), descs, attrs, where.props, exclude=excluded, infer=True)
 
 
-def warmup(device: str | None = None, *, compiler: bool = True) -> None:
+def warmup(device: str | None = None, *, compiler: bool = True, jit: bool = True) -> None:
     """Pay the one-time costs now: imports, the registry, the compiler's start, the device.
 
-    ``compiler=False`` leaves out what only a compilation needs (NVRTC, Jinja, the compiler of
-    graphs).
+    ``compiler=False`` leaves out what only the compilation of a kernel needs (NVRTC, Jinja),
+    ``jit=False`` what only ``ge2rt.jit`` needs (the op table, the passes, fusion).
     """
     if compiler:
         from ge2rt.build import compile as building  # late: the point of this function
-        from ge2rt.jit import backend
 
         building.warmup()
+    if jit:
+        from ge2rt.jit import backend  # late, too
+
         backend.warmup()
     default_registry()
     get_device(device).warmup()

@@ -16,8 +16,8 @@ def one_plus_tanh(builder: Builder, node: Node) -> Node | None:
         return None
     for one, other in (node.inputs, node.inputs[::-1]):
         if other.op == "tanh" and _number(one) == 1.0:
-            u = other.inputs[0]
-            power = builder.make("mul", u, _spread(builder, -2.0, u), where=node.where)
+            u, factor = _factor_of(other.inputs[0])
+            power = builder.make("mul", u, _spread(builder, -2.0 * factor, u), where=node.where)
             below = builder.make("add", builder.make("exp", power), _spread(builder, 1.0, u))
             return builder.make("div", _spread(builder, 2.0, u), below, where=node.where)
     return None
@@ -41,6 +41,16 @@ def halved(builder: Builder, node: Node) -> Node | None:
                 if inner is not None:
                     return builder.make("div", x, inner, where=node.where)
     return None
+
+
+def _factor_of(node: Node) -> tuple[Node, float]:
+    """A product as what is multiplied by a constant, and the constant; -2 times it is exact."""
+    if node.op == "mul":
+        for number, x in (node.inputs, node.inputs[::-1]):
+            value = _number(number)
+            if isinstance(value, float) and _number(x) is None:
+                return x, value
+    return node, 1.0
 
 
 def _twice_over(node: Node) -> Node | None:

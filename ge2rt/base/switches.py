@@ -44,8 +44,10 @@ CHECKS = ("memory", "race", "init", "sync")
 
 def _names(text: str) -> frozenset[str]:
     names = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if names == {"all"}:
+        return frozenset(CHECKS)
     if not names <= set(CHECKS):
-        raise ValueError(f"names out of {', '.join(sorted(CHECKS))}")
+        raise ValueError(f"names out of {', '.join(sorted(CHECKS))}, or all")
     return names
 
 

@@ -58,6 +58,11 @@ def test_a_malformed_switch_says_what_it_wants(monkeypatch):
         switches.get("GE2RT_CHECK")
 
 
+def test_all_means_all_checks(monkeypatch):
+    monkeypatch.setenv("GE2RT_CHECK", "all")
+    assert switches.get("GE2RT_CHECK") == {"memory", "race", "init", "sync"}
+
+
 def test_switches_follow_the_environment(monkeypatch):
     assert switches.get("GE2RT_STATIC_BUDGET") == 4
     monkeypatch.setenv("GE2RT_STATIC_BUDGET", "9")

@@ -61,7 +61,7 @@ class RegionWriter(Walker):
         e.line("store i32 0, ptr %at.warp")
         if len(self.plan.regions) > 1:
             e.line(f"store i32 0, ptr {self.code.alloca('at.region', 'i32')}")
-        for name in self._block_registers():
+        for name in self.schedule.block_registers:
             held, coming = self._block_slots(name)
             type = self.code.type_of(name)
             value = e.raw(f"load {type}, ptr {held}", type)
@@ -103,7 +103,7 @@ class RegionWriter(Walker):
 
     def _take_over(self) -> None:
         """What the warps left for the block becomes what the next region finds."""
-        for name in self._block_registers():
+        for name in self.schedule.block_registers:
             held, coming = self._block_slots(name)
             type = self.code.type_of(name)
             value = self.e.raw(f"load {type}, ptr {coming}", type)
@@ -239,10 +239,6 @@ class RegionWriter(Walker):
             e.line(f"store {e.convert('zext', bits, word)}, ptr {at}, align 8")
         else:
             e.line(f"store {value}, ptr {at}, align {64 if lanes else 8}")
-
-    def _block_registers(self) -> list[str]:
-        names = [n for r in self.plan.regions[1:] for n in self.schedule.kept_for_block(r)]
-        return list(dict.fromkeys(names))
 
     def _block_slots(self, name: str) -> tuple[str, str]:
         number, type = self.flow.registers[name], self.code.type_of(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from functools import cached_property
 
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.copies import RegionWriter
 from ge2rt.ptx.lower.geometry import Here
+from ge2rt.ptx.lower.graph import bits as set_bits
 from ge2rt.ptx.lower.head import head
 from ge2rt.ptx.lower.places import Frames, round_up
 from ge2rt.ptx.lower.regions import Plan, Region
@@ -49,8 +51,17 @@ class Schedule:
     def _live(self, region: Region) -> list[str]:
         live = self.code.flow.live_in[region.entry]
         given = set(written_names(region.barrier)) if region.barrier else set()
-        names = self.code.flow.registers.items()
-        return [n for n, k in names if live >> k & 1 and n not in given]
+        return [n for n in map(self._names.__getitem__, set_bits(live)) if n not in given]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(self.code.flow.registers)
+
+    @cached_property
+    def block_registers(self) -> list[str]:
+        """Registers that the whole block shares at the start of any region."""
+        kept = (n for r in self.plan.regions[1:] for n in self.kept_for_block(r))
+        return list(dict.fromkeys(kept))
 
     def _home(self, name: str) -> str:
         if name in self.plan.recomputed:

@@ -15,7 +15,7 @@ from ge2rt.ir.make import input_node
 from ge2rt.jit import rules
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey
 from ge2rt.jit.faults import CapturedWriteError
-from ge2rt.jit.promote import full
+from ge2rt.jit.promote import full, lift
 from ge2rt.jit.scope import Trace, tracing
 from ge2rt.jit.substitute import substituted
 from ge2rt.jit.traced import Traced
@@ -188,8 +188,6 @@ def _output(leaf: Any, path: str) -> Node | None:
     if isinstance(leaf, np.generic):
         return full((), dtype_of(leaf.dtype), leaf)
     if getattr(leaf, "shape", None) is not None and hasattr(leaf, "dtype"):
-        from ge2rt.jit.promote import lift  # late: one rare case
-
         return lift(leaf).node
     if callable(leaf) and not isinstance(leaf, type):
         raise InvalidTypeError(

@@ -10,7 +10,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import not_covered
-from ge2rt.jit.promote import allow, broadcast, cast, full, joint, lift, raise_shape, shape_of
+from ge2rt.jit.promote import allow, broadcast, cast, joint, lift, raise_shape, shape_of
 from ge2rt.jit.rules.indexing import Parsed, Span, along, gather, parse
 from ge2rt.jit.rules.joining import joined
 from ge2rt.jit.rules.shapes import reshaped, sliced
@@ -140,6 +140,3 @@ def _taken(node: Node, axis: int, index: Traced) -> Node:
 
 def _whole(spans: Sequence[Span], axis: int, shape: Sequence[int]) -> list[Span]:
     return [Span(0, 1, shape[axis]) if a == axis else span for a, span in enumerate(spans)]
-
-
-__all__ = ["full", "set_item"]

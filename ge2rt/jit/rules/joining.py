@@ -14,7 +14,6 @@ from ge2rt.jit.rules.shapes import (
     axis_of,
     broadcast_to,
     expand_dims,
-    integer,
     integers,
     ravel,
     reshape,
@@ -199,6 +198,3 @@ def edit(*args: Any, **kwargs: Any) -> Any:
     raise not_covered(
         "numpy.insert and numpy.delete", where(), next_step="use numpy.concatenate of slices"
     )
-
-
-__all__ = ["concatenate", "integer", "joined", "nested_stack", "stack", "tile"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.ir.graph import Node
-from ge2rt.jit.promote import broadcast, full, kind_of, known, lift, materialise, view
+from ge2rt.jit.promote import broadcast, full, kind_of, known, lift, materialise
 from ge2rt.jit.rules.shapes import integer, integers, reshaped
 from ge2rt.jit.scope import current, emit
 from ge2rt.jit.table import rule
@@ -188,6 +187,3 @@ def kron(a: Any, b: Any) -> Traced:
     wide = x.reshape([e for extent in left for e in (extent, 1)])
     tall = y.reshape([e for extent in right for e in (1, extent)])
     return (wide * tall).reshape([p * q for p, q in zip(left, right, strict=True)])  # type: ignore[no-any-return]
-
-
-__all__ = ["arange", "below", "counted", "eye", "math", "view"]

@@ -14,7 +14,6 @@ from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.ir.graph import Node
 from ge2rt.jit.promote import (
     Kind,
-    broadcast,
     cast,
     common_shape,
     full,
@@ -22,9 +21,7 @@ from ge2rt.jit.promote import (
     kind_of,
     lift,
     materialise,
-    plain_number,
     resolve,
-    shape_of,
 )
 from ge2rt.jit.scope import emit, where
 from ge2rt.jit.table import UFUNCS, rule
@@ -445,11 +442,3 @@ def outer(ufunc_name: str) -> Callable[..., Any]:
         return UFUNCS[ufunc_name](getattr(np, ufunc_name), first, y, **options)
 
     return build
-
-
-def same_shape(value: Any, like: Traced) -> Node:
-    """``value`` in the shape and dtype of another."""
-    return broadcast(cast(lift(value).node, like.dtype), shape_of(like))
-
-
-__all__ = ["Pointwise", "choose", "clip", "direct", "outer", "plain_number", "power_operator"]

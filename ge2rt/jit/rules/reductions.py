@@ -13,7 +13,7 @@ from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.shapes import reduced_shape
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import not_covered
-from ge2rt.jit.promote import cast, full, kind_of, known, lift, materialise, view
+from ge2rt.jit.promote import cast, full, known, lift, materialise, view
 from ge2rt.jit.rules.pointwise import outer
 from ge2rt.jit.rules.shapes import axes_of, axis_of, ravel, reshaped
 from ge2rt.jit.scope import emit, where
@@ -246,11 +246,3 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Traced
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: Any = False) -> Any:
     """``numpy.ptp``."""
     return MAX(a, axis, keepdims=keepdims) - MIN(a, axis, keepdims=keepdims)
-
-
-def sum_in(value: Any, axes: Any, dtype: Any, keepdims: bool = False) -> Traced:
-    """A sum kept in ``dtype``."""
-    return SUM(value, axes, dtype, keepdims)
-
-
-__all__ = ["ALL", "ANY", "MAX", "MIN", "PROD", "SUM", "kept", "kind_of", "reduced", "sum_in"]

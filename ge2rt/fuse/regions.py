@@ -74,8 +74,12 @@ class _Partitioner:
                 missing = self._repeated(parts) or self._shared(parts)
             if not missing:
                 break
+            stored = len(self.homes)
             for node in missing:
                 self.require(node)
+            if len(self.homes) == stored:  # views of what is stored already: no strides will do
+                for node in missing:
+                    self._store(node)
         else:
             raise InternalError(f"graph {self.graph.name} cannot be cut into kernels")
         parts = self._without_idle(parts)
@@ -247,6 +251,8 @@ class _Partitioner:
             return None
         part, missing = self._trace(targets, signature)
         large = part.count > self.limits.values
+        if part.nodes & part.region.leaves:  # it would read, at other points, what it writes
+            return None
         return None if missing or large or part.cost > first.cost + second.cost else part
 
     def _without_idle(self, parts: list[Part]) -> list[Part]:

@@ -34,7 +34,7 @@ _PUBLIC = {
     "RawKernel": "ge2rt.raw.module",
     "ElementwiseKernel": "ge2rt.raw.elementwise",
     "ReductionKernel": "ge2rt.raw.reduction",
-    "jit": "ge2rt.jit.function",
+    "jit": "ge2rt.jit",
     "JitFunction": "ge2rt.jit.function",
     "Compiled": "ge2rt.jit.compiled",
     "cos": "ge2rt.jit.functions",

@@ -25,6 +25,9 @@ from ge2rt.ptx.lower.values import Code, Scope
 from ge2rt.ptx.lower.waits import ends_by_counting, waiting_loops
 
 ATTEND_EVERY = 1 << 16  # passes of a loop without a known end between two looks at signals
+# A branch sets its targets' masks, and each node on the walk passes all of them on: with many nodes
+# their phis would be most of the code. A volatile load keeps them in memory.
+MANY_MASKS = 64
 ATTEND = """define internal void @ge2rt_attend(ptr %launch, ptr %arena) noinline cold {
   %at = getelementptr i8, ptr %launch, i64 24
   %log = load ptr, ptr %at
@@ -208,7 +211,8 @@ class Walker:
         if position + 1 < len(self.slow):
             after = f"{self.tag}.s{self.slow[position + 1]}"
         e.label(f"{self.tag}.s{at}")
-        mask = e.raw(f"load {word}, ptr {self._mask(at)}", word)
+        kind = "load volatile" if len(self.slow) > MANY_MASKS else "load"
+        mask = e.raw(f"{kind} {word}, ptr {self._mask(at)}", word)
         some = e.compare("icmp ne", mask, Value(word, "0"))
         run = f"{self.tag}.w{at}"
         e.line(f"br {some}, label %{run}, label %{after}")

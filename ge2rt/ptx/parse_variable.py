@@ -22,6 +22,8 @@ from ge2rt.ptx.scan import (
 
 MAX_INITIAL_BYTES = 1 << 26
 """More initial bytes than this in one variable are refused."""
+MAX_ALIGN = 1 << 20
+"""A larger alignment of a variable is refused."""
 
 _PREFIX = re.compile(r"\s*((?:\.\w+(?:\s*\((?:[^()]|\([^()]*\))*\)|\s+\d+(?!\w))?\s*)+)", re.ASCII)
 _QUALIFIER = re.compile(r"\.(\w+)(?:\s*\((?:[^()]|\([^()]*\))*\)|\s+(\d+))?", re.ASCII)
@@ -99,6 +101,8 @@ def qualifiers(text: str) -> Qualifiers:
     natural = 1 if kind == "b8" else TYPE_BYTES.get(kind, 1) * lanes
     if align and align & (align - 1):
         raise CompileError(f".align {align} is not a power of two")
+    if align > MAX_ALIGN:
+        raise UnsupportedError(f".align {align} is more than {MAX_ALIGN}")
     return Qualifiers(space, kind, max(align, natural), lanes, extern)
 
 

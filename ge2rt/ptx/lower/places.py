@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ge2rt.base.errors import UnsupportedError
+from ge2rt.base.errors import OutOfMemoryError, UnsupportedError
 from ge2rt.ptx.ast import Address, Function, Module, Symbol, Variable
 from ge2rt.ptx.lanes import Lanes, constant, counted
 from ge2rt.ptx.lower.shape import flatten
@@ -15,6 +15,7 @@ from ge2rt.ptx.native import ARENA_ALIGN, GlobalImage, GlobalSlot
 _LOCAL_ALIGN = 16
 _SHARED_ALIGN = 16
 _NUMBER_STEP = 16  # between the numbers that stand for addresses of functions
+MAX_IMAGE_BYTES = 1 << 32  # of a module's variables
 
 
 def round_up(value: int, align: int) -> int:
@@ -156,6 +157,12 @@ def global_image(module: Module) -> GlobalImage:
     own = [v for v in module.variables if v.space in ("global", "const") and not v.extern]
     for variable in sorted(own, key=lambda v: v.space == "const"):
         at = round_up(len(data), max(variable.align, 1))
+        if at + variable.nbytes > MAX_IMAGE_BYTES:
+            raise OutOfMemoryError(
+                "the module's variables are too large for the cpu device",
+                where=f"ptx:{variable.line}", expected=f"at most {MAX_IMAGE_BYTES} bytes",
+                got=f"{at + variable.nbytes} bytes up to {variable.name}",
+            )  # fmt: skip
         data.extend(bytes(at - len(data)))
         init = variable.init or b""
         data.extend(init)

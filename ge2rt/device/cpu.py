@@ -56,6 +56,10 @@ _FAULTS = {
     ABORT_DEADLOCK: "all threads of a block wait at barriers that no other thread will come to",
     ABORT_STACK: "stack overflow: functions call each other too deeply, or alloca takes too much",
 }
+_NEXT = {
+    ABORT_DEADLOCK: "let all threads come to the barrier; in functions that call themselves or are "
+    "called by pointers, all lanes of a warp together",
+}
 
 
 class CpuLauncher(CodeUser):
@@ -139,7 +143,7 @@ class CpuLauncher(CodeUser):
                 self._log.finish(self.name) if told is None else told
             ),
             kernel=self.name,
-            next_step="run again with GE2RT_CHECK=memory,race,sync on the cpu device",
+            next_step=_NEXT.get(status, "run again with GE2RT_CHECK=all on the cpu device"),
         )  # fmt: skip
 
 

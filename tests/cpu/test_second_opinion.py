@@ -56,14 +56,14 @@ def on_the_device(
     except UnsupportedError:
         assert lanes != 32, "a full warp runs everything that ships"
         return []
-    assert kernel(problem.grid, args) == 0
+    assert kernel(problem.grid, args, problem.shared) == 0
     return arrays.faults()
 
 
 def on_the_oracle(ptx: str, entry: str, arrays: CaseArrays, problem: Problem) -> list[str]:
     args = [pointer(arrays, slot) if slot.kind == "pointer" else scalar(slot)
             for slot in problem.args]  # fmt: skip
-    Oracle(ptx).launch(entry, problem.grid, problem.block, args)
+    Oracle(ptx).launch(entry, problem.grid, problem.block, args, shared_bytes=problem.shared)
     return arrays.faults()
 
 

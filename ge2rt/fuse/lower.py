@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ge2rt.base.dtypes import DTYPES
+from ge2rt.base.errors import InternalError
 from ge2rt.fuse.access import Layout, ViewOp, dense, resolve, view_of
 from ge2rt.fuse.body import Writer
 from ge2rt.fuse.merge import Part
@@ -73,7 +74,9 @@ class _Lowering:
     def program(self) -> Program:
         inputs = tuple(b.id for b in self.buffers if b.kind == "input")
         outputs = tuple(b.id for b in self.buffers if b.kind == "output")
-        return Program(self.graph, tuple(self.buffers), tuple(self._steps()), inputs, outputs)
+        steps = tuple(self._steps())
+        check_steps(self.graph.name, steps, inputs, outputs)
+        return Program(self.graph, tuple(self.buffers), steps, inputs, outputs)
 
     def _steps(self) -> Iterator[Step]:
         made = [(self._first(part.nodes), self._part_step(part)) for part in self.cut.parts]
@@ -138,6 +141,8 @@ def in_order(steps: Sequence[Step]) -> Iterator[Step]:
             number = stack[-1]
             before = {writers[b] for b in steps[number].reads if b in writers}
             waiting = sorted(before - done - {number})
+            if len(stack) > len(steps):
+                raise InternalError(f"steps wait for each other: {steps[number]}")
             if number in done or not waiting:
                 stack.pop()
                 if number not in done:
@@ -145,6 +150,27 @@ def in_order(steps: Sequence[Step]) -> Iterator[Step]:
                     yield steps[number]
             else:
                 stack += waiting
+
+
+def check_steps(
+    name: str, steps: Sequence[Step], inputs: Iterable[int], outputs: Iterable[int]
+) -> None:
+    """Refuse steps that read what they write, or what nothing has written before."""
+    ready = set(inputs)
+    for number, step in enumerate(steps):
+        written = set(step.writes)
+        for buffer in step.reads:
+            if buffer in written:
+                raise InternalError(f"step {number} of {name} reads %{buffer}, which it writes")
+            if buffer not in ready:
+                raise InternalError(f"step {number} of {name} reads %{buffer} before it is written")
+        if not written.isdisjoint(ready):
+            again = min(written & ready)
+            raise InternalError(f"step {number} of {name} writes %{again} once more")
+        ready |= written
+    for buffer in outputs:
+        if buffer not in ready:
+            raise InternalError(f"no step of {name} writes output %{buffer}")
 
 
 def _label(nodes: Sequence[str]) -> str:

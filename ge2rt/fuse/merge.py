@@ -56,6 +56,11 @@ class Part:
         """The nodes it stores."""
         return frozenset(target.node for target in self.targets)
 
+    @cached_property
+    def written(self) -> frozenset[Node]:
+        """The nodes whose buffers it fills where others read them: all but further copies."""
+        return frozenset(t.node for t in self.targets if t.node is not t.base or not t.is_copy)
+
     @property
     def count(self) -> int:
         """Number of its pointwise values."""
@@ -114,7 +119,7 @@ def _candidates(first: Part, others: list[Part]) -> Iterator[Part]:
 
 def _related(first: Part, second: Part) -> bool:
     a, b = first.region, second.region
-    if not first.nodes.isdisjoint(b.leaves) or not second.nodes.isdisjoint(a.leaves):
+    if not first.written.isdisjoint(b.leaves) or not second.written.isdisjoint(a.leaves):
         return True
     if not a.visited.isdisjoint(b.visited):
         return True
@@ -129,7 +134,7 @@ class _Order:
 
     def __init__(self, parts: list[Part], opaque: Mapping[Node, set[Node]]) -> None:
         self.number = {id(part): i for i, part in enumerate(parts)}
-        owner = {node: i for i, part in enumerate(parts) for node in part.nodes}
+        owner = {node: i for i, part in enumerate(parts) for node in part.written}
         for node in opaque:
             owner.setdefault(node, len(parts) + len(owner))
         reads = [(self.number[id(part)], part.region.leaves) for part in parts]

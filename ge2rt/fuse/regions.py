@@ -90,10 +90,15 @@ class _Partitioner:
     def _place_outputs(self) -> None:
         for number, output in enumerate(self.graph.outputs):
             base, layout = stripped(output, dense(output.shape))
-            stored = Stored(base, layout, number, base, layout)
-            self.places.setdefault(base, []).append(stored)
-            if base.op != "input":
-                self.homes.setdefault(base, self.places[base][0].layout)
+            if base.op == "reshape":
+                # what is behind it has no strides there: filled from a dense reshape, if need be
+                stored = Stored(output, dense(output.shape), number, base, layout)
+            else:
+                stored = Stored(base, layout, number, base, layout)
+            node = stored.node
+            self.places.setdefault(node, []).append(stored)
+            if node.op != "input":
+                self.homes.setdefault(node, self.places[node][0].layout)
 
     def _store(self, node: Node) -> None:
         """Give a node a buffer of its own, if it has none."""
@@ -251,7 +256,7 @@ class _Partitioner:
             return None
         part, missing = self._trace(targets, signature)
         large = part.count > self.limits.values
-        if part.nodes & part.region.leaves:  # it would read, at other points, what it writes
+        if part.written & part.region.leaves:  # it would read, at other points, what it writes
             return None
         return None if missing or large or part.cost > first.cost + second.cost else part
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -13,27 +12,31 @@ from jit.compare import LAYOUTS, check, sample, strided
 
 from ge2rt.jit.backend import Build, build_kernels, build_reference
 
-_SLICES = 16
+_DAILY = 10
+# neighbours are different functions, so that a day's cases are of many kinds
+PAIRS = sorted(
+    ((case, place) for case in CASES for place in range(len(case.dtypes))), key=lambda pair: pair[1]
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_traced_graph_means_what_numpy_does(case: Case) -> None:
-    _compare(case, case.dtypes, build_reference)
+    _compare(case, range(len(case.dtypes)), build_reference)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_kernels_give_what_numpy_does(case: Case, full: bool) -> None:
-    seed = zlib.crc32(case.name.encode())
-    today = date.today().toordinal()
-    if not full and (seed + today) % _SLICES:
-        pytest.skip("not in today's slice; all with --full")
-    dtypes = case.dtypes if full else (case.dtypes[(seed + today) % len(case.dtypes)],)
-    _compare(case, dtypes, build_kernels)
+@pytest.mark.daily(_DAILY)
+@pytest.mark.parametrize(
+    "pair", PAIRS, ids=lambda pair: f"{pair[0].name}-{pair[0].dtypes[pair[1]]}"
+)
+def test_kernels_give_what_numpy_does(pair: tuple[Case, int]) -> None:
+    case, place = pair
+    _compare(case, (place,), build_kernels)
 
 
-def _compare(case: Case, dtypes: Sequence[str], build: Build) -> None:
+def _compare(case: Case, places: Iterable[int], build: Build) -> None:
     rng = np.random.default_rng(zlib.crc32(case.name.encode()))
-    for place, dtype in enumerate(dtypes):
+    for place in places:
+        dtype = case.dtypes[place]
         arrays = [sample(rng, shape, dtype, case.low, case.high) for shape in case.shapes]
         layout = LAYOUTS[place % len(LAYOUTS)]
         try:

@@ -232,7 +232,8 @@ def array_key(array: Any, name: str = "") -> ArrayKey:
         home = f"cuda:{array.device.id}"
     shape, steps = tuple(array.shape), array.strides
     item = array.dtype.itemsize
-    if any(step % item for step, extent in zip(steps, shape, strict=True) if extent > 1):
+    odd = any(step % item for step, extent in zip(steps, shape, strict=True) if extent > 1)
+    if odd or (home == "cpu" and not array.flags.aligned):
         return ArrayKey(shape, None, dtype, home)  # such an array is copied, see `settled`
     elements = canonical_strides(shape, [step // item for step in steps])
     plain = is_contiguous(shape, elements)
@@ -249,6 +250,16 @@ def settled(leaf: Any, key: ArrayKey) -> Any:
         for step, extent in zip(array.strides, array.shape, strict=True) if extent > 1
     )  # fmt: skip
     return np.array(array, order="C") if odd or not array.flags.aligned else array
+
+
+def overlap(first: Any, second: Any) -> bool:
+    """Whether two arrays share memory, or may where that is hard to tell."""
+    if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
+        return first is second
+    try:
+        return np.shares_memory(first, second, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def carried(array: Any, device: Device | None) -> Any:

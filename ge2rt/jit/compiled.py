@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
-from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey, array_key, carried, settled
+from ge2rt.jit.arguments import (
+    ArrayKey,
+    Binder,
+    Call,
+    NumberKey,
+    array_key,
+    carried,
+    overlap,
+    settled,
+)
 from ge2rt.jit.backend import Built
 from ge2rt.jit.captures import Captures
 from ge2rt.jit.faults import RangeError
@@ -59,6 +68,7 @@ class Form:
         keys = self.call.keys
         arrays = [_array(leaves[place], keys[place]) for place in self.traced.inputs]
         self._check_writeable(leaves)
+        self._check_overlap(leaves)
         arrays += [
             settled(array, key)
             for array, key in zip(self.traced.captured, self.captured_keys, strict=True)
@@ -77,6 +87,22 @@ class Form:
                     "the function changes this argument in place, and it is read-only",
                     argument=self.call.names[place],
                     next_step="pass a copy, or write x = x + y instead of x += y",
+                )  # fmt: skip
+
+    def _check_overlap(self, leaves: Sequence[Any]) -> None:
+        """What is written may not lie in memory that was read afterwards, or is captured."""
+        names = self.call.names
+        pairs = [(leaves[a], leaves[b], names[a], names[b]) for a, b in self.traced.later]
+        pairs += [
+            (leaves[place], array, names[place], "a captured array")
+            for place, _ in self.traced.written for array in self.traced.captured
+        ]  # fmt: skip
+        for first, second, name, other in pairs:
+            if overlap(first, second):
+                raise InvalidTypeError(
+                    f"the function changes this argument in place, and it shares memory with "
+                    f"{other}, which the function uses afterwards", argument=name,
+                    next_step="pass a copy of one of them",
                 )  # fmt: skip
 
     def quick(self, binder: Binder, style: tuple[int, tuple[str, ...]]) -> Quick | None:
@@ -129,7 +155,7 @@ class Compiled:
                 place for place in self._concrete if isinstance(call.keys[place], NumberKey)
             )
             call = call.with_static(numbers)
-        if call.key != self._form.call.key:
+        if call.key != self._form.call.key or self._form.traced.outside(call.leaves):
             raise self._refused(call)
         stale = self._form.stale()
         if stale:

@@ -110,6 +110,7 @@ class JitFunction:
         self._lock = ForkLock(reentrant=True)
         self._forms: OrderedDict[Hashable, Form] = OrderedDict()
         self._concrete: dict[Hashable, frozenset[int]] = {}
+        self._held: dict[Hashable, TracedCall] = {}  # which integers the forms of a key are for
         self._quick: tuple[Callable[..., Any], ...] = ()  # for positional arguments
         self._named: tuple[Callable[..., Any], ...] = ()  # for keywords as well
         self._families: dict[Hashable, Family] = {}
@@ -151,6 +152,7 @@ class JitFunction:
         with self._lock:
             self._forms.clear()
             self._concrete.clear()
+            self._held.clear()
             self._families.clear()
             self._quick = self._named = ()
 
@@ -168,7 +170,7 @@ class JitFunction:
     def _form(self, call: Call) -> Form:
         """The compiled form for a call, made where there is none or what it captured changed."""
         with self._lock:
-            known = self._concrete.get(call.key, frozenset())
+            known = self._compiled_in(call)
             exact = call.with_static(known) if known else call
             form = self._forms.get(exact.key)
             reason = self._reason(exact)
@@ -181,6 +183,11 @@ class JitFunction:
                     return form
                 self._forget(form)
             return self._make(call, reason)
+
+    def _compiled_in(self, call: Call) -> frozenset[int]:
+        """Python numbers of the call whose values are compiled in."""
+        held, known = self._held.get(call.key), self._concrete.get(call.key, frozenset())
+        return known | held.outside(call.leaves) if held is not None else known
 
     def _make(self, call: Call, reason: str) -> Form:
         started = time.perf_counter()
@@ -208,14 +215,21 @@ class JitFunction:
     def _trace(self, call: Call) -> tuple[Call, TracedCall]:
         """Trace, with Python numbers compiled in that the function asks the value of."""
         base = call.key
-        places = self._concrete.get(base, frozenset())
+        places = self._compiled_in(call)
         while True:
             exact = call.with_static(places) if places else call
             try:
-                return exact, trace_call(self._function, self._binder, exact, self.__name__)
+                traced = trace_call(self._function, self._binder, exact, self.__name__)
             except Concretise as wanted:
                 places = places | wanted.leaves
-                self._concrete[base] = places
+                self._concrete[base] = self._concrete.get(base, frozenset()) | wanted.leaves
+                continue
+            if places == self._concrete.get(base, frozenset()):
+                self._held[base] = traced
+            outside = traced.outside(call.leaves)
+            if not outside:
+                return exact, traced
+            places = places | outside
 
     def _forget(self, form: Form) -> None:
         """Try the form no more before looking for it."""

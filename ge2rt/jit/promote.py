@@ -15,7 +15,7 @@ from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import RangeError
 from ge2rt.jit.scope import current, emit, where
 from ge2rt.jit.table import refuse_type
-from ge2rt.jit.traced import Traced, shared
+from ge2rt.jit.traced import Concretise, Traced, shared
 
 Kind: TypeAlias = "np.dtype[Any] | type"  # a dtype, or int or float for a weak number
 
@@ -45,7 +45,7 @@ def kind_of(value: Any) -> Kind:
 def known(dtype: Any) -> np.dtype[Any]:
     """The NumPy dtype for a spelling of one that kernels have; TypeError for others."""
     try:
-        return dtype_of(dtype).numpy
+        return dtype_of(_read_by_numpy(dtype)).numpy
     except InvalidTypeError as fault:
         if getattr(dtype, "kind", "") == "c" or dtype is complex:
             raise InvalidTypeError(
@@ -53,6 +53,16 @@ def known(dtype: Any) -> np.dtype[Any]:
                 next_step="keep the real and the imaginary part in two arrays",
             ) from None  # fmt: skip
         raise fault.about(where=where()) from None
+
+
+def _read_by_numpy(dtype: Any) -> Any:
+    """A user's ``"i8"`` has eight bytes; what NumPy does not know may be a name of the contract."""
+    if not isinstance(dtype, str):
+        return dtype
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        return dtype
 
 
 def name_of(dtype: Any) -> str:
@@ -206,7 +216,21 @@ def materialise(value: Any, dtype: Any, shape: Sequence[int]) -> Node:
             with np.errstate(all="ignore"):
                 value = np.asarray(value).astype(known(dtype))[()]
         return full(shape, dtype, value)
-    return broadcast(cast(lift(value).node, dtype), shape)
+    return broadcast(cast(fitting(lift(value), dtype).node, dtype), shape)
+
+
+def fitting(value: Traced, dtype: Any) -> Traced:
+    """``value``; where it is a Python integer of the call, the graph is for what ``dtype`` holds.
+
+    Another value of it, and one computed from such integers, is compiled in.
+    """
+    element = dtype_of(dtype)
+    if value.weak is int and value.leaves and element.is_integer and element.name != "i64":
+        if value.node.op != "input":
+            raise Concretise(value.leaves)
+        info = np.iinfo(element.numpy)
+        current().narrow(*value.leaves, int(info.min), int(info.max))
+    return value
 
 
 def cast(node: Node, dtype: Any) -> Node:
@@ -270,7 +294,7 @@ def fitted(value: Any, target: Traced, name: str) -> Node:
         raise_shape(array.shape, target.shape, name)
     if array.weak is None:
         allow(array.dtype, target.dtype, "same_kind")
-    return broadcast(cast(array.node, target.dtype), target.shape)
+    return broadcast(cast(fitting(array, target.dtype).node, target.dtype), target.shape)
 
 
 def raise_shape(have: tuple[int, ...], want: tuple[int, ...], name: str) -> None:

@@ -41,8 +41,11 @@ def missed(*arrays: Any) -> Any:
 class _Writer:
     """Lines of the function, and the objects that they name."""
 
-    def __init__(self, keys: tuple[Any, ...], *, native: bool) -> None:
+    def __init__(
+        self, keys: tuple[Any, ...], ranges: tuple[tuple[int, int, int], ...], *, native: bool
+    ) -> None:
         self.keys = keys
+        self.ranges = {place: (least, most) for place, least, most in ranges}
         self.native = native
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {"MISS": MISS, "ndarray": np.ndarray}
@@ -86,6 +89,9 @@ class _Writer:
         elif isinstance(key, NumberKey):
             local = self.let(expression)
             self.require(f"type({local}) is {key.kind.__name__}")
+            if key.kind is int:
+                least, most = self.ranges[len(self.leaves)]
+                self.require(f"{least} <= {local} <= {most}")
             array, dtype = self.name(np.array), self.name(NUMBERS[key.kind])
             self.leaves.append(f"{array}({local}, {dtype})")
         else:
@@ -94,8 +100,8 @@ class _Writer:
 
     def array(self, expression: str, key: ArrayKey) -> str:
         """An array; native code looks at it by itself."""
-        if self.native:
-            return expression
+        if self.native:  # a plain place cannot be missing, a name or a key can
+            return expression if expression.startswith("_a[") else self.let(expression)
         local, dtype = self.let(expression), DTYPES[key.dtype].numpy
         steps = contiguous_strides(key.shape) if key.strides is None else key.strides
         strides = tuple(step * dtype.itemsize for step in steps)
@@ -137,7 +143,7 @@ def write_quick(
     expressions = _expressions(form.call.structure, binder, style)
     if expressions is None:
         return None
-    writer = _Writer(form.call.keys, native=native is not None)
+    writer = _Writer(form.call.keys, form.traced.ranges, native=native is not None)
     count, names = style
     writer.require(f"len(_a) == {count}" + (f" and len(_k) == {len(names)}" if names else ""))
     for noted in form.captures.noted:

@@ -39,7 +39,29 @@ class Trace:
         self.symbols: dict[int, Any] = {}  # id of a captured array -> the symbol in its place
         self.copies: dict[int, tuple[Any, Any]] = {}  # id of a function -> it, and its copy
         self.substitutes = True  # whether captured arrays are replaced by symbols
+        self.ranges: dict[int, tuple[int, int]] = {}  # leaf -> values that the graph is for
+        self.arguments: list[tuple[int, Any]] = []  # (leaf, its symbol)
+        self.changed: list[int] = []  # leaves that were written, in order
+        self.later: set[tuple[int, int]] = set()  # (written leaf, one that was read afterwards)
         self._known: dict[int, int] = {}
+
+    def narrow(self, leaf: int, low: int, high: int) -> None:
+        """The graph holds for values of a Python integer within these bounds only."""
+        have = self.ranges.get(leaf, (low, high))
+        self.ranges[leaf] = max(low, have[0]), min(high, have[1])
+
+    def wrote(self, memory: Any) -> None:
+        """An argument's memory was written: others that overlap it may not be read any more."""
+        for leaf, symbol in self.arguments:
+            if symbol.memory is memory and leaf not in self.changed:
+                self.changed.append(leaf)
+        self.read(memory)
+
+    def read(self, memory: Any) -> None:
+        """Memory was read: not what it should be if it overlaps what was written before."""
+        for leaf, symbol in self.arguments:
+            if symbol.memory is memory:
+                self.later.update((before, leaf) for before in self.changed if before != leaf)
 
     def capture(self, array: Any) -> Node:
         """The input node that stands for ``array``, whose content is read on each call."""

@@ -102,7 +102,6 @@ class Traced:
     __slots__ = (
         "__weakref__", "_node", "leaves", "memory", "origin", "trace", "version", "weak",
     )  # fmt: skip
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(
         self, node: Node, *, memory: Memory | None = None, weak: type | None = None,
@@ -131,6 +130,8 @@ class Traced:
                 f"{self.memory.writer}", where=where(),
                 next_step="write y = y + 1 instead of y += 1 there, or take a .copy() first",
             )  # fmt: skip
+        if self.trace.changed:
+            self.trace.read(self.memory)
         return self._node
 
     def store(self, value: Any, name: str = "assignment") -> Traced:
@@ -145,6 +146,7 @@ class Traced:
         self.memory.last = self
         self.version = self.memory.version
         self._node = node
+        self.trace.wrote(self.memory)
         return self
 
     @property
@@ -221,6 +223,7 @@ class Traced:
     __float__ = _asks("float")
     __complex__ = _asks("complex")
     __index__ = _asks("index")
+    __hash__ = _asks("hash")  # a Python number may be the key of a dict
     item = _asks("item")
     tolist = _asks("tolist")
     tobytes = _asks("tobytes")
@@ -232,6 +235,8 @@ class Traced:
         return repr(self)  # a number's format cannot be applied to a symbol
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        if self.leaves:  # np.arange(n), np.full(3, n)
+            raise Concretise(self.leaves)
         raise ControlFlowError(
             "a traced array cannot become a NumPy array: Python control flow and plain NumPy cannot"
             " see values that are not known while the function is traced",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from ge2rt.jit.trees import Structure, flatten, unflatten
 assert rules.__all__  # importing them fills the table
 
 NUMBER_DTYPES = {int: "i64", float: "f64"}
+_ANY = (-(2**63), 2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ class TracedCall:
     ``inputs`` are the leaves that are inputs, in order; ``captured`` the arrays behind them;
     ``pinned`` those whose content shaped the graph, with copies; ``symbols`` the ids of those that
     the function saw as symbols, so that nothing but the graph depends on their content;
-    ``written`` are (leaf, output) of arguments that the function changes in place.
+    ``written`` are (leaf, output) of arguments that the function changes in place; ``later`` are
+    (written leaf, one that was read or written afterwards). ``ranges`` are (leaf, least, most) of
+    Python integers that the graph holds for.
     """
 
     graph: Graph
@@ -82,6 +85,14 @@ class TracedCall:
     symbols: frozenset[int]
     result: Result
     written: tuple[tuple[int, int], ...]
+    later: tuple[tuple[int, int], ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] = ()
+
+    def outside(self, leaves: Sequence[Any]) -> frozenset[int]:
+        """The integers among a call's leaves that this trace does not hold for."""
+        return frozenset(
+            place for place, least, most in self.ranges if not least <= leaves[place] <= most
+        )
 
 
 def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: str) -> TracedCall:
@@ -109,6 +120,7 @@ def _trace(function: Callable[..., Any], binder: Binder, call: Call, trace: Trac
         if trace.substitutes:
             function = substituted(function)
         symbols, nodes = _symbols(call)
+        trace.arguments = [(place, symbols[place]) for place in nodes]
         given = list(symbols)
         values = []
         rest = iter(given)
@@ -130,7 +142,14 @@ def _trace(function: Callable[..., Any], binder: Binder, call: Call, trace: Trac
     return TracedCall(
         Graph(trace.name, inputs, tuple(outputs)), tuple(nodes), tuple(a for a, _ in captured),
         tuple(trace.pinned), frozenset(trace.symbols), result, written,
+        tuple(sorted(trace.later)), tuple(_ranges(call, trace)),
     )  # fmt: skip
+
+
+def _ranges(call: Call, trace: Trace) -> Iterator[tuple[int, int, int]]:
+    for place, key in enumerate(call.keys):
+        if isinstance(key, NumberKey) and key.kind is int:
+            yield place, *trace.ranges.get(place, _ANY)
 
 
 def _refuse_captured_writes(trace: Trace) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import not_covered
-from ge2rt.jit.promote import allow, broadcast, cast, joint, lift, raise_shape, shape_of
+from ge2rt.jit.promote import broadcast, joint, lift, materialise, raise_shape, shape_of
 from ge2rt.jit.rules.indexing import Parsed, Span, along, gather, parse
 from ge2rt.jit.rules.joining import joined
 from ge2rt.jit.rules.shapes import reshaped, sliced
@@ -63,10 +63,7 @@ def _masked(x: Traced, mask: Traced, value: Any) -> Node:
 
 
 def _like(value: Any, x: Traced) -> Node:
-    array = lift(value)
-    if array.weak is None:
-        allow(array.dtype, x.dtype, "unsafe")
-    return cast(array.node, x.dtype)
+    return materialise(value, x.dtype, shape_of(value))
 
 
 def _placed(x: Traced, parsed: Parsed, value: Any) -> Node:

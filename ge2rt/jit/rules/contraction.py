@@ -10,7 +10,7 @@ import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.ir.graph import Node
-from ge2rt.jit.promote import Kind, broadcast, cast, joint, kind_of, lift, resolve
+from ge2rt.jit.promote import Kind, broadcast, cast, joint, kind_of, known, lift, resolve
 from ge2rt.jit.rules.pointwise import outer as ufunc_outer
 from ge2rt.jit.rules.shapes import axes_of, integers, moveaxis, ravel, reshaped, transposed
 from ge2rt.jit.scope import emit, where
@@ -151,9 +151,9 @@ def einsum(*operands: Any, dtype: Any = None) -> Traced:
         operands = _spelt(operands)
     values = [lift(value) for value in operands[1:]]
     terms, result = _parse(operands[0], values)
-    kind = dtype
+    kind = None if dtype is None else known(dtype)
     for value in values:
-        kind = value.dtype if kind is None else product_dtype(np.dtype(kind), kind_of(value))
+        kind = value.dtype if kind is None else product_dtype(kind, kind_of(value))
     first = _Term(cast(values[0].node, kind), terms[0]).plain()
     for place, value in enumerate(values[1:], 1):
         needed = set(result).union(*terms[place + 1 :])

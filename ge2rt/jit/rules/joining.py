@@ -9,7 +9,16 @@ import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.ir.graph import Node
-from ge2rt.jit.promote import broadcast, cast, join, joint, kind_of, lift, shape_of
+from ge2rt.jit.promote import (
+    broadcast,
+    join,
+    joint,
+    kind_of,
+    known,
+    lift,
+    materialise,
+    shape_of,
+)
 from ge2rt.jit.rules.shapes import (
     axis_of,
     broadcast_to,
@@ -62,8 +71,8 @@ def _sequence(arrays: Any, name: str) -> list[Any]:
 
 
 def _cast_alike(values: Sequence[Any], dtype: Any = None) -> list[Node]:
-    to = join([kind_of(value) for value in values]) if dtype is None else dtype
-    return [cast(lift(value).node, to) for value in values]
+    to = join([kind_of(value) for value in values]) if dtype is None else known(dtype)
+    return [materialise(value, to, shape_of(value)) for value in values]
 
 
 @rule(np.stack)

@@ -37,7 +37,7 @@ def full_like(
     """``numpy.full_like``."""
     array = lift(a)
     extents = array.shape if shape is None else integers(shape, "an extent")
-    return Traced(materialise(fill_value, array.dtype if dtype is None else dtype, extents))
+    return Traced(materialise(fill_value, array.dtype if dtype is None else known(dtype), extents))
 
 
 def _filled(value: int) -> Any:

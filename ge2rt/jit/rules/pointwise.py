@@ -19,6 +19,7 @@ from ge2rt.jit.promote import (
     full,
     join,
     kind_of,
+    known,
     lift,
     materialise,
     resolve,
@@ -331,7 +332,7 @@ def clip(
         ufunc = np.maximum if high is None else np.minimum
         made: Traced = UFUNCS[ufunc.__name__](ufunc, a, bounds[0], dtype=dtype)
         return made
-    kind = join([kind_of(value) for value in (a, *bounds)]) if dtype is None else dtype
+    kind = join([kind_of(value) for value in (a, *bounds)]) if dtype is None else known(dtype)
     shape = common_shape(a, *bounds)
     return Traced(emit("clamp", *(materialise(value, kind, shape) for value in (a, low, high))))
 

@@ -63,8 +63,8 @@ class Part:
 
     @property
     def count(self) -> int:
-        """Number of its pointwise values."""
-        return sum(value.kind == "op" for value in self.region.values)
+        """Number of its pointwise values, long functions counted as many."""
+        return self.region.weight
 
     @property
     def cost(self) -> int:

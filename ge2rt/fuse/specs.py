@@ -18,6 +18,7 @@ from ge2rt.base.locks import ForkLock
 from ge2rt.fuse import reductions
 from ge2rt.fuse.body import FREE, Input, Writer
 from ge2rt.fuse.expression import HALVES, calc_type
+from ge2rt.fuse.values import LONG
 from ge2rt.spec import expr
 from ge2rt.spec.expr import Expression
 from ge2rt.spec.model import AttrSpec, BufferSpec, IterateSpec, KernelSpec, LaunchSpec
@@ -54,13 +55,14 @@ class Form:
     block: tuple[str, ...] = (str(_THREADS),)
 
 
-# As for the shipped elementwise kernels; {size} is the widest item in bytes.
+# As for the shipped elementwise kernels; {size} is the widest item in bytes, {host} the points of a
+# lane on a CPU: 1 where each is much code.
 POINTWISE = Form(
     name="fused_pointwise",
     template="fused_pointwise.cu.j2",
     tunables={"ITEMS": (1, 2, 4, 8, 16), "WIDE": (0, 1), "ROWS": (0, 1)},
     prefer={
-        "ITEMS": "1 if it_size < 1024 else 4 if kind == 'cpu' or it_size < 65536 "
+        "ITEMS": "1 if it_size < 1024 else {host} if kind == 'cpu' or it_size < 65536 "
         "else max(16 // {size}, 4)",
         "WIDE": "0 if kind == 'cpu' else 1",
         "ROWS": "1 if it_rank > 1 and it_shape[-1] >= 16 else 0",
@@ -92,7 +94,8 @@ ROWS = Form(
     prefer={
         "GROUP": "1 if columns_rank > 0 and columns_strides['{lead}'][-1] != 1 and rows_size >= 256"
         " else 256 if kind != 'cpu' and columns_size > 1024 else 32",
-        "ITEMS": "clamp(next_pow2(ceildiv(columns_size, GROUP)), 1, 4 if kind == 'cpu' else 32)",
+        "ITEMS": "clamp(next_pow2(ceildiv(columns_size, GROUP)), 1, "
+        "{host} if kind == 'cpu' else 32)",
         "WIDE": "0 if kind == 'cpu' else 1",
     },
     grid=("ceildiv(rows_size, 256 // GROUP)",),
@@ -150,7 +153,8 @@ def reduction_spec(writer: Writer) -> KernelSpec:
     )
     cost = sum(v.cost for v in writer.region.values if v.place is writer.region.full)
     width = next((DTYPES[i.source.dtype].itemsize for i in inputs if i.name == lead), 4)
-    words = {"lead": lead, "items": "8" if cost <= _HEAVY else "2", "width": str(width)}
+    items = "8" if cost <= _HEAVY else "2" if writer.region.weight < LONG else "1"
+    words = {"lead": lead, "items": items, "width": str(width)}
     if simple:
         words["most"] = str(_most_columns(texts["accumulators"]))
     return make_spec(writer, form, texts, spaces, words)
@@ -207,9 +211,10 @@ def make_spec(
         attrs[scalar.name] = AttrSpec(scalar.name, kind, required=True, runtime=True)
     for name in writer.operands.sized.values():
         attrs[name] = AttrSpec(name, "int", required=True, runtime=True, sized=True)
+    host = "1" if writer.region.weight >= LONG else "4"
     sizes = [DTYPES[b.dtype].itemsize for b in _buffers(writer) if b.name != FAULT]
     prefer = dict(form.prefer)
-    for word, value in {"size": str(max(sizes)), **words}.items():
+    for word, value in {"size": str(max(sizes)), "host": host, **words}.items():
         prefer = {k: text.replace("{" + word + "}", value) for k, text in prefer.items()}
     spec = KernelSpec(
         name=form.name, op="FUSED", template=form.template, score=0,

@@ -34,6 +34,7 @@ from ge2rt.fuse.values import (
     Store,
     Value,
     cost_of,
+    weight_of,
 )
 from ge2rt.ir.graph import Node
 from ge2rt.ir.ops import OPS
@@ -243,7 +244,7 @@ class _Tracer:
             args.append((yield self.visit(operand, chain, place)))
         self.region.visited.add(node)
         depth = max(arg.depth for arg in args)
-        self.since_cut += 1
+        self.since_cut += weight_of(node)
         if node not in self.own and self.is_large():
             return self.lack(node, node, place)
         return self.keep(Value("op", node.dtype, place, node, tuple(args), depth=depth, cost=cost))

@@ -99,6 +99,11 @@ class Region:
         return size_of(self.full.shape)
 
     @property
+    def weight(self) -> int:
+        """How much code its pointwise values are, as a number of ordinary ops."""
+        return sum(weight_of(v.node) for v in self.values if v.kind == "op" and v.node)
+
+    @property
     def is_walked(self) -> bool:
         """Whether a buffer has an element at every point, so that it tells the extents."""
         stored = [store.value for store in self.stores]
@@ -130,3 +135,13 @@ EXPENSIVE = 8
 def cost_of(op: str) -> int:
     """What one pointwise op costs: 1 for arithmetic, 3 for a division, more for a function."""
     return 1 if op in _CHEAP else 3 if op in _MIDDLE else EXPENSIVE
+
+
+# Functions of doubles that are thousands of instructions each, most of them for rare arguments.
+_LONG = frozenset({"sin", "cos", "tan", "pow", "mod", "fmod", "floordiv"})
+LONG = 400
+
+
+def weight_of(node: Node) -> int:
+    """How much code one pointwise op is, as a number of ordinary ops."""
+    return LONG if node.dtype == "f64" and node.op in _LONG else 1

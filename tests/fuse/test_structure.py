@@ -306,6 +306,20 @@ def test_ten_thousand_nodes_deep():
     assert len(lower(graph_of([x], y)).steps) > 1
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_long_functions_of_doubles_are_spread_over_kernels(shared):
+    x = given(10, 100, dtype="f64")
+    terms = [
+        op("add", op("sin", x if shared else op("mul", x, 0.1 + i)), 1.0 * i) for i in range(7)
+    ]
+    rows = [make("reshape", term, shape=(1, 10, 100)) for term in terms]
+    program = lower(graph_of([x], make("sum", make("concat", *rows, axis=0), axes=(0,))))
+    sines = [step.kernel.attrs["body"].default.count("sin(") for step in program.steps
+             if "body" in step.kernel.attrs]  # fmt: skip
+    assert len(program.steps) == (2 if shared else 4)
+    assert max(sines) <= 2
+
+
 GELUS: dict[str, Callable[[Node], Node]] = {
     "half x first": lambda t: op("mul", op("mul", X, 0.5), t),
     "half last": lambda t: op("mul", op("mul", X, t), 0.5),

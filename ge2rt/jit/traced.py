@@ -244,10 +244,10 @@ class Traced:
         )  # fmt: skip
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return call_ufunc(ufunc, method, inputs, kwargs)
+        return _of_numpy(call_ufunc(ufunc, method, inputs, kwargs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return call_function(function, args, kwargs)
+        return _of_numpy(call_function(function, args, kwargs))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(np.ndarray, name):
@@ -349,6 +349,13 @@ class Traced:
     def fill(self, value: Any) -> None:
         """As ``ndarray.fill``: in place."""
         self[...] = value
+
+
+def _of_numpy(result: Any) -> Any:
+    """What NumPy's functions make of Python numbers is NumPy's: not weak, as ``np.sqrt(2)``."""
+    if isinstance(result, Traced) and result.weak:
+        return Traced(result.node, leaves=result.leaves)
+    return tuple(map(_of_numpy, result)) if type(result) is tuple else result
 
 
 def _is_index(value: Any) -> bool:

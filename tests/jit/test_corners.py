@@ -1,0 +1,141 @@
+"""Corners where a jitted function once gave other answers than NumPy, or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge2rt.jit import JitFunction, jit
+from ge2rt.jit.backend import build_reference
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def reference(function: Any, **options: Any) -> JitFunction:
+    return JitFunction(function, build=build_reference, **options)
+
+
+@pytest.mark.parametrize("text", ["i1", "i2", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "?", "l"])
+def test_dtype_strings_are_numpys(text: str) -> None:
+    """``"i8"`` has eight bytes for NumPy; kernels call that i64."""
+
+    def f(x: Any) -> Any:
+        y = x.astype(text)
+        made = np.zeros_like(x, dtype=text), np.full_like(x, 1, dtype=text)
+        return y, *made, np.concatenate([y, y], dtype=text)
+
+    for got, want in zip(reference(f)(X), f(X), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_integers_out_of_a_dtypes_range_as_arguments() -> None:
+    bytes_ = np.array([0, 200], np.uint8)
+    add = reference(lambda x, n: x + n)
+    np.testing.assert_array_equal(add(bytes_, 55), bytes_ + 55)
+    np.testing.assert_array_equal(add(bytes_, 7), bytes_ + 7)
+    assert add.stats().traces == 1
+    for number in (256, -1, 2**40, 2**70):
+        with pytest.raises(OverflowError):
+            add(bytes_, number)
+    less = reference(lambda x, n: (x < n, n <= x, x == n))
+    for number in (100, -1, 300, 2**70, -(2**70)):
+        want = bytes_ < number, number <= bytes_, bytes_ == number
+        for _ in range(2):
+            np.testing.assert_array_equal(less(bytes_, number), want)
+    double = reference(lambda x, n: x + 2 * n)  # 2 n is what must fit
+    np.testing.assert_array_equal(double(bytes_, 20), bytes_ + 40)
+    with pytest.raises(OverflowError):
+        double(bytes_, 200)
+
+
+def test_integers_beyond_64_bits_are_numbers_all_the_same() -> None:
+    scale = jit(lambda x, n: x * n)
+    for number in (3, 10**20, 4, -(10**25)):
+        np.testing.assert_allclose(scale(X, number), X * np.float32(number))
+    assert scale.compile(X, 3)(X, 5).sum() == (X * 5).sum()
+    with pytest.raises(TypeError, match="specialization"):
+        scale.compile(X, 3)(X, 10**20)
+
+
+def test_integers_are_checked_where_they_are_stored() -> None:
+    def store(x: Any, n: Any) -> Any:
+        y = x.copy()
+        y[0] = n
+        return y
+
+    small = np.zeros(3, np.int8)
+    np.testing.assert_array_equal(reference(store)(small, 5), store(small, 5))
+    with pytest.raises(OverflowError):
+        reference(store)(small, 300)
+    with pytest.raises(OverflowError):
+        reference(lambda x: store(x, 300))(small)
+
+
+def test_numpys_functions_of_python_numbers_are_not_weak() -> None:
+    def f(x: Any, n: Any) -> Any:
+        weak = x + n * 2, x + abs(n), x * -n, n**2 * x, x + n % 2
+        return *weak, x * np.sqrt(n), x + np.maximum(n, 1), np.divmod(n, 2)[0] + x, x + np.abs(n)
+
+    for dtype in (np.float16, np.float32):
+        x = X.astype(dtype)
+        for number in (3, 2.5):
+            for got, want in zip(reference(f)(x, number), f(x, number), strict=True):
+                assert got.dtype == want.dtype
+                np.testing.assert_allclose(got, want, rtol=1e-3)
+
+
+def test_numpy_asks_for_the_value_of_integers() -> None:
+    table = {2: 10.0, 3: 20.0}
+
+    def f(x: Any, n: int) -> Any:
+        made = np.full(4, n), np.arange(n), np.repeat(np.arange(2), n), np.array([1, n, 2])
+        return x * np.float32(n) * table[n] + np.arange(9)[n], *made
+
+    for number in (2, 3):
+        for got, want in zip(reference(f)(X, number), f(X, number), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+
+
+def test_other_keywords_after_a_quick_call() -> None:
+    def f(x: Any, **named: Any) -> Any:
+        return x * named.get("b", 2) + named.get("c", 1)
+
+    fast = jit(f)
+    for named in ({"b": X}, {"c": X}, {"b": 3}, {"c": X}, {"b": X}):
+        np.testing.assert_array_equal(fast(X, **named), f(X, **named))
+    pick = jit(lambda tree: tree["a"] + tree.get("b", 1))
+    np.testing.assert_array_equal(pick({"a": X, "b": X}), X + X)
+    np.testing.assert_array_equal(pick({"a": X, "c": X}), X + 1)
+
+
+def test_fields_of_structures_lie_unaligned() -> None:
+    rows = np.zeros((3, 4), [("a", "u1", 3), ("x", "f4"), ("b", "u1")])
+    rows["x"] = X
+    for view in (rows["x"], rows["x"].T, rows["x"][::-1]):
+        assert not view.flags.aligned
+        np.testing.assert_array_equal(jit(lambda x: (x + 1).sum(0))(view), (view + 1).sum(0))
+
+
+def test_what_is_written_may_not_overlap_what_is_read_later() -> None:
+    def add(a: Any, b: Any) -> Any:
+        a += b
+        return a * 1
+
+    def late(a: Any, b: Any) -> Any:
+        a += 1
+        return a + b
+
+    x = X.copy()
+    np.testing.assert_array_equal(reference(add)(x, x), X + X)  # b was read before
+    np.testing.assert_array_equal(x, X + X)
+    for a, b in ((x, x), (x[:2], x[1:]), (x, x.T.T)):
+        with pytest.raises(TypeError, match="shares memory"):
+            reference(late)(a, b)
+    np.testing.assert_array_equal(x, X + X)
+    np.testing.assert_array_equal(reference(late)(x[:1], x[1:2]), X[:1] * 2 + 1 + X[1:2] * 2)
+    with pytest.raises(TypeError, match="captured"):
+        reference(lambda a: late(a, x))(x)

@@ -89,6 +89,7 @@ CASES: dict[str, tuple[Node, Callable[[], list[Node]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("name", CASES)
 def test_values_that_no_strides_describe(name):
     given_node, make_outputs = CASES[name]

@@ -70,6 +70,7 @@ ROWS: dict[str, Callable[[], tuple[list[Node], list[Node]]]] = {
 }
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name):
     inputs, outputs = ROWS[name]()
@@ -82,6 +83,7 @@ def test_rows_of_other_floats(dtype):
     check(graph_of([x], softmax(x), make("sum", x, axes=(1,))))
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("columns", [1, 31, 128, 129, 1000])
 def test_held_and_reread_rows(columns):
     x = given(300, columns)
@@ -111,10 +113,13 @@ def test_nan_infinity_and_signed_zero():
     values = np.array(
         [[1, np.nan, 3], [np.inf, 1, -np.inf], [-0.0, -0.0, -0.0], [np.nan, 5, np.nan]], np.float32
     )
-    outputs = [make(name, x, axes=(1,)) for name in ("max", "min", "sum")]
-    outputs += [make("argmax", x, axis=1), op("maximum", x, 0.0), op("sign", x), op("neg", x)]
-    graph = graph_of([x], *outputs)
-    got, want = compute(graph, [values]), evaluate(graph, [values])
+    rows = [make(name, x, axes=(1,)) for name in ("max", "min", "sum")]
+    rows.append(make("argmax", x, axis=1))
+    points = [op("maximum", x, 0.0), op("sign", x), op("neg", x)]
+    got, want = [], []
+    for graph in (graph_of([x], *rows), graph_of([x], *points)):
+        got += compute(graph, [values])
+        want += evaluate(graph, [values])
     for value, right in zip(got, want, strict=True):
         np.testing.assert_array_equal(value, right)
     for value, right in zip(got[3:], want[3:], strict=True):
@@ -143,6 +148,7 @@ COORDINATES: dict[str, Callable[[], Node]] = {
 }
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("name", COORDINATES)
 def test_coordinates(name):
     check(graph_of([X, LABELS], COORDINATES[name]()))
@@ -181,6 +187,7 @@ PRODUCTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {
 }
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name):
     left, right, dtype = PRODUCTS[name]
@@ -188,6 +195,7 @@ def test_products(name):
     check(graph_of([a, b], make("matmul", a, b)))
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize(
     "act", ["relu", "relu_where", "gelu", "gelu_erf", "silu", "sigmoid", "tanh", "leaky_relu"]
 )
@@ -202,6 +210,7 @@ def test_a_library_product_with_its_epilogue():
     check(graph, choices=Choices(library_mnk=1))
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("mask", [None, "bool", "f32"])
 def test_attention(dtype, mask):
@@ -266,20 +275,20 @@ def test_64_shapes_need_few_compilations():
     assert events.counts().get("compile", 0) - before <= 8
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.daily(2)
+@pytest.mark.parametrize("seed", range(64))
 def test_random_graphs(seed):
     maker = Maker(seed)
     graph = maker.graph(8)
     check(graph, maker.arrays)
 
 
-def test_more_random_graphs(full):
-    if not full:
-        pytest.skip("--full")
-    for seed in range(100, 300):
-        maker = Maker(seed)
-        graph = maker.graph(16)
-        check(graph, maker.arrays)
+@pytest.mark.daily(1)
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_larger_random_graphs(seed):
+    maker = Maker(seed)
+    graph = maker.graph(16)
+    check(graph, maker.arrays)
 
 
 def test_the_program_prints():

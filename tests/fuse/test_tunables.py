@@ -49,6 +49,7 @@ def agree(graph: Graph, tunables: dict[str, int], limit: float = 1e-4) -> None:
     assert max(difference(a, b) for a, b in zip(got, want, strict=True)) <= limit
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("wide", [0, 1])
 @pytest.mark.parametrize(("group", "items"), [(32, 8), (32, 1), (256, 4), (1, 1)])
 def test_rows(wide, group, items):
@@ -62,6 +63,7 @@ def test_wide_rows_of_two_dtypes():
     agree(graph_of([x, g, b], y), {"WIDE": 1, "GROUP": 32, "ITEMS": 16}, 1e-2)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("columns", [1024, 1000])
 @pytest.mark.parametrize("items", [4, 8])
 def test_wide_pointwise(columns, items):
@@ -73,6 +75,7 @@ FORMS = [(0, 0, 32, 1), (1, 0, 32, 1), (0, 0, 256, 8), (1, 0, 256, 8)]
 FORMS += [(0, 1, 32, 8), (0, 4, 32, 1), (0, 8, 32, 8)]  # outputs are neighbours
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_reductions(form):
     axis, columns, group, split = form

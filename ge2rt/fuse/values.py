@@ -141,7 +141,13 @@ def cost_of(op: str) -> int:
 _LONG = frozenset({"sin", "cos", "tan", "pow", "mod", "fmod", "floordiv"})
 LONG = 400
 
+# In single precision these reduce large arguments in a loop: five in one kernel are enough.
+_LOOPS = frozenset({"sin", "cos", "tan", "mod", "fmod", "floordiv"})
+_LOOP = 180
+
 
 def weight_of(node: Node) -> int:
     """How much code one pointwise op is, as a number of ordinary ops."""
-    return LONG if node.dtype == "f64" and node.op in _LONG else 1
+    if node.dtype == "f64":
+        return LONG if node.op in _LONG else 1
+    return _LOOP if node.op in _LOOPS and node.type.element.is_float else 1

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ge2rt.fuse.lower import lower
+from ge2rt.ir.passes import optimise
 from ge2rt.jit import JitFunction, jit
 from ge2rt.jit.backend import build_reference
 
@@ -139,3 +141,48 @@ def test_what_is_written_may_not_overlap_what_is_read_later() -> None:
     np.testing.assert_array_equal(reference(late)(x[:1], x[1:2]), X[:1] * 2 + 1 + X[1:2] * 2)
     with pytest.raises(TypeError, match="captured"):
         reference(lambda a: late(a, x))(x)
+
+
+@pytest.mark.parametrize("fill", [-1e4, -1e9])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_attention_of_rows_that_keep_nothing(fill: float, scale: float) -> None:
+    """With a finite fill, all weights of such a row are equal."""
+    rng = np.random.default_rng(3)
+    q, k, v = rng.standard_normal((3, 2, 8, 4)).astype(np.float32)
+    rows = np.arange(8) % 3 > 0
+    pairs = rng.random((8, 8)) < 0.5
+    pairs[:, 0] = rows
+    pairs[3] = False
+    masks = (rows[:, None], pairs, rows, np.broadcast_to(rows[:, None], (8, 8)))
+
+    def attention(q: Any, k: Any, v: Any, keep: Any) -> Any:
+        scores = np.where(keep, (q * np.float32(scale)) @ k.swapaxes(1, 2), np.float32(fill))
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ v
+
+    fused = jit(attention)
+    for keep in masks:
+        want = attention(q, k, v, keep)
+        np.testing.assert_allclose(fused(q, k, v, keep), want, rtol=1e-4, atol=1e-5)
+        ops = {node.op for node in fused.compile(q, k, v, keep).built.optimised.nodes}
+        assert "attention" in ops
+    k[:, 5] = np.inf  # a key that nobody keeps may be anything
+    keep = pairs.copy()
+    keep[:, 5] = False
+    with np.errstate(invalid="ignore"):
+        want = attention(q, k, v, keep)
+    np.testing.assert_allclose(fused(q, k, v, keep), want, rtol=1e-4, atol=1e-5)
+
+
+def test_chains_of_long_functions_are_cut() -> None:
+    """Their code would take minutes to compile."""
+
+    def chain(x: Any) -> Any:
+        for _ in range(12):
+            x = np.sin(x) * 1.5
+        return x
+
+    graph = reference(chain).compile(X).built.graph
+    bodies = [step.kernel.attrs["body"].default for step in lower(optimise(graph)).steps]
+    assert len(bodies) == 3
+    assert max(body.count("sin(") for body in bodies) <= 6

@@ -2,8 +2,9 @@
 
 Matches where nobody else reads a value in between. Constants that scale q or k join the scale.
 Masks: a triangle of row and column numbers becomes ``causal``; a condition with -inf stays a
-condition; anything added stays added. A condition with a finite fill becomes an added mask: the
-same but in rows where nothing is kept, which then follow their scores.
+condition; anything added stays added. A condition with a finite fill is one with -inf, but for rows
+where nothing is kept: their weights are equal. (Under a causal triangle such a fill is added, and
+these rows follow their scores.)
 Sums are in f32 throughout, so f16 and bf16 round once instead of at each step.
 """
 
@@ -116,12 +117,15 @@ def _made(builder: Builder, match: Attention, new: dict[Node, Node]) -> Node:
     last = k.type.rank - 1
     keys = builder.make("transpose", k, perm=(*range(last - 1), last, last - 1), where=k.where)
     values = builder.make("reshape", v, shape=(*q.shape[:-2], *v.shape[-2:]), where=v.where)
-    mask = [_mask(builder, scores.mask, new, q.type.rank)] if scores.mask is not None else []
+    added = scores.causal is not None
+    mask = [_mask(builder, scores.mask, new, q.type.rank, added)] if scores.mask is not None else []
     made = builder.make(
         "attention", q, keys, values, *mask, scale=scores.scale * by_query * by_key,
         causal=scores.causal is not None,
         diagonal=scores.causal.diagonal if scores.causal is not None else 0, where=root.where,
     )  # fmt: skip
+    if scores.mask is not None and scores.mask.fill is not None and not added:
+        made = _evened(builder, made, mask[0], values)
     return builder.make("reshape", made, shape=root.shape, where=root.where)
 
 
@@ -141,8 +145,28 @@ def _unscaled(builder: Builder, x: Node) -> tuple[Node, float]:
     return result, factor
 
 
-def _mask(builder: Builder, mask: Mask, new: dict[Node, Node], rank: int) -> Node:
-    """The mask before its broadcast, of the scores' rank: f32 to be added, or a bool."""
+def _evened(builder: Builder, made: Node, mask: Node, values: Node) -> Node:
+    """The mean of the values in rows where the mask keeps nothing."""
+    where, last = made.where, mask.type.rank - 1
+    some = builder.make("any", mask, axes=(last,), where=where)
+    some = builder.make("reshape", some, shape=(*mask.shape[:-1], 1), where=where)
+    wide = builder.make("cast", values, dtype="f32", where=where)
+    total = builder.make("sum", wide, axes=(last - 1,), where=where)
+    count = builder.make("full", shape=total.shape, dtype="f32", value=float(values.shape[-2]))
+    mean = builder.make("div", total, count, where=where)
+    mean = builder.make("cast", mean, dtype=made.dtype, where=where)
+    mean = builder.make("reshape", mean, shape=(*values.shape[:-2], 1, values.shape[-1]))
+    sides = [builder.make("broadcast", x, shape=made.shape, where=where) for x in (some, mean)]
+    return builder.make("select", sides[0], made, sides[1], where=where)
+
+
+def _mask(
+    builder: Builder, mask: Mask, new: dict[Node, Node], rank: int, added: bool
+) -> Node:  # fmt: skip
+    """The mask before its broadcast, of the scores' rank: f32 to be added, or a bool.
+
+    ``added``: a finite fill is added where a condition does not hold.
+    """
     node = through(mask.node, [])
     small = new[node.inputs[0] if node.op == "broadcast" else node]
     shape = stripped(small.shape)
@@ -150,7 +174,7 @@ def _mask(builder: Builder, mask: Mask, new: dict[Node, Node], rank: int) -> Nod
     small = builder.make("reshape", small, shape=shape, where=small.where)
     if mask.drops:
         small = builder.make("logical_not", small, where=small.where)
-    if mask.fill is not None:
+    if mask.fill is not None and added:
         zero = builder.make("full", shape=shape, dtype="f32", value=0.0)
         low = builder.make("full", shape=shape, dtype="f32", value=mask.fill)
         small = builder.make("select", small, zero, low, where=small.where)

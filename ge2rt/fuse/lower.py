@@ -135,20 +135,23 @@ def in_order(steps: Sequence[Step]) -> Iterator[Step]:
     """Steps so that each stands behind those whose buffers it reads; else in the given order."""
     writers = {buffer: number for number, step in enumerate(steps) for buffer in step.writes}
     done: set[int] = set()
+    begun: set[int] = set()  # those that wait for what stands above them on the stack
     for first in range(len(steps)):
         stack = [first]
         while stack:
             number = stack[-1]
             before = {writers[b] for b in steps[number].reads if b in writers}
             waiting = sorted(before - done - {number})
-            if len(stack) > len(steps):
+            if not begun.isdisjoint(waiting):
                 raise InternalError(f"steps wait for each other: {steps[number]}")
             if number in done or not waiting:
                 stack.pop()
+                begun.discard(number)
                 if number not in done:
                     done.add(number)
                     yield steps[number]
             else:
+                begun.add(number)
                 stack += waiting
 
 

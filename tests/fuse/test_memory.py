@@ -43,6 +43,11 @@ def test_steps_that_wait_for_each_other_are_refused():
         list(in_order([step(1, 0, 2), step(2, 1)]))
 
 
+def test_steps_that_many_read_stand_first():
+    steps = [step(5, 4, 3, 2, 1), step(4, 3, 2, 1), step(3, 2, 1), step(2, 1), step(1, 0)]
+    assert [each.writes[0] for each in in_order(steps)] == [1, 2, 3, 4, 5]
+
+
 WIDE = given(3, 4)
 X = cut(WIDE, (0, 0), (1, 1), (3, 3))
 ROW = given(3)

@@ -22,7 +22,7 @@ from ge2rt.jit.traced import Traced
 from ge2rt.jit.trees import Structure, flatten
 
 _STATIC = (bool, str, bytes, type(None), np.dtype, enum.Enum, type, types.FunctionType,
-           types.BuiltinFunctionType, type(Ellipsis), range, slice)  # fmt: skip
+           types.BuiltinFunctionType, np.ufunc, type(Ellipsis), range, slice)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def overlap(first: Any, second: Any) -> bool:
     if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
         return first is second
     try:
-        return np.shares_memory(first, second, max_work=10_000)
+        return np.shares_memory(first, second, max_work=10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

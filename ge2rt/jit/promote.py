@@ -229,7 +229,8 @@ def fitting(value: Traced, dtype: Any) -> Traced:
         if value.node.op != "input":
             raise Concretise(value.leaves)
         info = np.iinfo(element.numpy)
-        current().narrow(*value.leaves, int(info.min), int(info.max))
+        (leaf,) = value.leaves
+        current().narrow(leaf, int(info.min), int(info.max))
     return value
 
 

@@ -320,7 +320,11 @@ class Traced:
     squeeze, swapaxes = _method(np.squeeze), _method(np.swapaxes)
     ravel, flatten = _method(np.ravel), _method(np.ravel)
     diagonal, nonzero = _method(np.diagonal), _method(np.nonzero)
+    __copy__ = _method(np.copy)
     copy, conj, conjugate = _method(np.copy), _method(np.copy), _method(np.copy)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return call_function(np.copy, (self,), {})
 
     def transpose(self, *axes: Any) -> Any:
         """As ``ndarray.transpose``: axes as a tuple, one by one, or none to reverse them."""

@@ -208,9 +208,10 @@ def _output(leaf: Any, path: str) -> Node | None:
         return full((), dtype_of(leaf.dtype), leaf)
     if getattr(leaf, "shape", None) is not None and hasattr(leaf, "dtype"):
         return lift(leaf).node
-    if callable(leaf) and not isinstance(leaf, type):
+    if isinstance(leaf, Iterator) or (callable(leaf) and not isinstance(leaf, type)):
         raise InvalidTypeError(
-            "the jitted function returns a function", argument=path, got=type(leaf).__name__,
+            "the jitted function returns a function or an iterator, which would run after it",
+            argument=path, got=type(leaf).__name__,
             next_step="return arrays, numbers or containers of these",
         )  # fmt: skip
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -186,3 +188,28 @@ def test_chains_of_long_functions_are_cut() -> None:
     bodies = [step.kernel.attrs["body"].default for step in lower(optimise(graph)).steps]
     assert len(bodies) == 3
     assert max(body.count("sin(") for body in bodies) <= 6
+
+
+def test_copies_and_iterators() -> None:
+    def f(x: Any) -> Any:
+        shallow, deep = copy.copy(x), copy.deepcopy([x])[0]
+        shallow += 1
+        deep *= 2
+        return x, shallow, deep
+
+    for got, want in zip(reference(f)(X), f(X), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+    def steps(x: Any) -> Iterator[Any]:
+        yield x + 1
+
+    with pytest.raises(TypeError, match="iterator"):
+        reference(steps)(X)
+
+
+def test_reciprocals_of_integers() -> None:
+    for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64):
+        x = np.array([0, 1, 2, 7], dtype)
+        with np.errstate(all="ignore"):
+            want = np.reciprocal(x), np.reciprocal(-x)
+        np.testing.assert_array_equal(jit(lambda f, x: (f(x), f(-x)))(np.reciprocal, x), want)

@@ -126,7 +126,11 @@ def _reciprocal(nodes: list[Node], result: str) -> Node:
     (x,) = nodes
     if x.type.element.is_float:
         return emit("reciprocal", x)
-    return _truncated_quotient(full(x.shape, x.dtype, 1), x)
+    inverse = _truncated_quotient(full(x.shape, x.dtype, 1), x)
+    if x.dtype not in ("i32", "i64"):
+        return inverse
+    low = full(x.shape, x.dtype, int(np.iinfo(x.type.element.numpy).min))  # of 0, as on x86
+    return emit("select", emit("eq", x, full(x.shape, x.dtype, 0)), low, inverse)
 
 
 def _truncated_quotient(a: Node, b: Node) -> Node:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuse.builders import cut, flat, given, graph_of, op, turned
+from fuse.random_graphs import Maker
 from fuse.runner import compute
 
 from ge2rt.base.errors import InternalError
@@ -41,6 +42,13 @@ def test_broken_programs_are_refused(name):
 def test_steps_that_wait_for_each_other_are_refused():
     with pytest.raises(InternalError, match="wait for each other"):
         list(in_order([step(1, 0, 2), step(2, 1)]))
+
+
+@pytest.mark.parametrize("seed", [58904, 60934, *range(100, 140)])  # two in which many read one
+def test_random_programs_read_what_is_written(seed):
+    maker = Maker(seed)
+    graph = maker.graph(24)
+    lower(graph, [tuple(s // a.itemsize for s in a.strides) for a in maker.arrays])
 
 
 def test_steps_that_many_read_stand_first():

@@ -49,7 +49,7 @@ def test_on_the_oracle(name, full):
     cases = [case for case in cases_for(KERNELS[name], full)
              if max(int(np.prod(s)) for s in case.shapes.values()) <= LARGEST
              and not make_arrays(case).is_empty]  # fmt: skip
-    wanted = cases if full else cases[1::6][:4]
+    wanted = cases if full else cases[:: max(len(cases) // 4, 1)][:4]
     assert len(wanted) >= 2
     variants = [("cuda", True), ("cpu", False), ("cuda", False), ("cpu", True)]
     for number, case in enumerate(wanted):

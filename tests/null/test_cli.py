@@ -111,7 +111,10 @@ def test_capability_with_descs_gives_scores_and_reasons(ge2rt_cli):
     ("args", "text"),
     [
         (("kernels", "softmaxx"), "Did you mean 'softmax'?"),
-        (("capability", "GEMM"), "error: [-1 INVALID] no kernel has this op type; expected ARGSORT"),
+        (
+            ("capability", "GEMM"),
+            "error: [-1 INVALID] no kernel has this op type; expected ARGSORT",
+        ),
         (("capability", "GEMM"), "got GEMM. Did you mean 'GEMM_BIAS_ACT'?"),
         (("capability", "softmax"), "softmax is a kernel of op type SOFTMAX"),
         (("cache", "explain", "abc"), "at least 6 hex digits of an entry's digest, got abc"),

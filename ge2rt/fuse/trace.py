@@ -141,6 +141,7 @@ class _Tracer:
         self.limits = limits
         self.missing: list[Node] = []
         self.memo: dict[Any, Value] = {}
+        self.cut: set[Node] = set()
         self.since_cut = 0
         self.leaves_cut = 0
         if signature is None:
@@ -237,7 +238,7 @@ class _Tracer:
         cost = cost_of(node.op)
         size = size_of(place.shape)
         repeated = size >= 4 * max(node.type.size, 1) and size >= _MUCH
-        if node not in self.own and cost >= EXPENSIVE and repeated:
+        if node in self.cut or (node not in self.own and cost >= EXPENSIVE and repeated):
             return self.lack(node, node, place)
         args = []
         for operand in node.inputs:
@@ -246,6 +247,7 @@ class _Tracer:
         depth = max(arg.depth for arg in args)
         self.since_cut += weight_of(node)
         if node not in self.own and self.is_large():
+            self.cut.add(node)  # at other places as well: stencils see a node at very many
             return self.lack(node, node, place)
         return self.keep(Value("op", node.dtype, place, node, tuple(args), depth=depth, cost=cost))
 

@@ -7,7 +7,7 @@ output and read by later ones; a temporary may be given memory that another one 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -75,6 +75,7 @@ class KernelStep:
     nodes: tuple[str, ...] = ()  # what it computes, one text a node
     fault: bool = False
     members: tuple[int, ...] = ()  # which nodes: their numbers in the printed graph
+    dynamic: bool = False  # compiled for any extents at once, not for the first few
 
     @property
     def name(self) -> str:
@@ -144,6 +145,11 @@ class Program:
     def kernels(self) -> tuple[KernelStep, ...]:
         """The steps that are kernel launches."""
         return tuple(step for step in self.steps if isinstance(step, KernelStep))
+
+    def for_any_extents(self) -> Program:
+        """The same program with all its kernels compiled for any extents at once."""
+        steps = (replace(s, dynamic=True) if isinstance(s, KernelStep) else s for s in self.steps)
+        return replace(self, steps=tuple(steps))
 
     def __str__(self) -> str:
         rows = [f"program {self.graph.name}"]

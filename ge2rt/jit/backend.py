@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -80,7 +80,7 @@ def build_kernels(
 ) -> Built:
     """Passes, fusion, kernels: the way of every call.
 
-    ``dynamic`` has generated kernels compiled for any extents at once. ``capture`` makes a CUDA
+    ``dynamic`` has kernels compiled for any extents at once. ``capture`` makes a CUDA
     graph of the launches, on a cuda device.
     """
     from ge2rt.base import events
@@ -95,7 +95,7 @@ def build_kernels(
     optimised = optimise(graph)
     program = lower(optimised, strides, choose=Choices(kind=home.props.kind))
     if dynamic:
-        program = replace(program, steps=tuple(_for_any_extents(step) for step in program.steps))
+        program = program.for_any_extents()
     executable = Executable(program, home)
     captured = executable.capture() if capture and home.props.kind == "cuda" else None
     compiled = events.counts().get("compile", 0) - before
@@ -117,14 +117,6 @@ def warmup() -> None:
         pass_named(name)
     for name in ("ge2rt.jit.tracing", "ge2rt.fuse.lower", "ge2rt.run.program"):
         import_module(name)
-
-
-def _for_any_extents(step: Any) -> Any:
-    """The step with its generated kernel compiled for any extents, not for the first few."""
-    kernel = step.kernel if hasattr(step, "kernel") else None
-    if kernel is None or isinstance(kernel, str):
-        return step
-    return replace(step, kernel=replace(kernel, dims="dynamic"))
 
 
 default_build: Build = build_kernels

@@ -23,7 +23,8 @@ from ge2rt.jit.traced import Concretise
 from ge2rt.jit.tracing import TracedCall, trace_call
 
 _MOST_QUICK = 4  # native forms tried one after the other
-_STATIC = 4  # kernels of a small function that are compiled for fixed extents
+_STATIC = 4  # forms of a function of one kernel that are compiled for fixed extents
+_SMALL = 4  # kernels of a function that turns to any extents as a whole
 _MOST_FORMS = 512  # kept a function; the least recently used goes first
 
 
@@ -70,25 +71,27 @@ class Stats:
 
 @dataclass
 class Family:
-    """Forms that differ in extents only: kernels of all so far, and of the last one.
+    """Forms that differ in extents only: how many so far, and kernels of the last one.
 
-    A small function may have ``_STATIC`` kernels for fixed extents; from then on its kernels are
-    for any extents. A large one leaves that to each kernel's own budget. What lies in the disk
-    cache counts alike: a second process wants the same kernels.
+    A function of one kernel may have ``_STATIC`` forms for fixed extents, one of a few kernels its
+    first form; from then on kernels are for any extents. A large function leaves that to each
+    kernel's own budget. What lies in the disk cache counts alike: a second process wants the same
+    kernels.
     """
 
-    total: int = 0
+    forms: int = 0
     kernels: int = 0
 
     @property
     def grown(self) -> bool:
         """Whether the next form's kernels are compiled for any extents."""
-        return 0 < self.kernels <= _STATIC < self.total + self.kernels
+        few = 1 if self.kernels > 1 else _STATIC
+        return 0 < self.kernels <= _SMALL and self.forms >= few
 
     def add(self, built: Built) -> None:
         """Count a form."""
         self.kernels = len(getattr(built.program, "steps", ()))
-        self.total += self.kernels
+        self.forms += 1
 
 
 class JitFunction:

@@ -268,19 +268,24 @@ def plan_for(
     device: Device,
     exclude: tuple[str, ...] = (),
     tunables: Mapping[str, int] | None = None,
+    *,
+    dynamic: bool = False,
 ) -> Plan:
-    """The plan for validated descs on a device, from the cache or made now."""
+    """The plan for validated descs on a device, from the cache or made now.
+
+    A ``dynamic`` one is compiled for any extents, unless its kernel is always static.
+    """
     if not isinstance(name, str):
         find_kernel(name)  # refuses it
     registry = default_registry()
     key = (
         name, registry.version, tuple(descs), _frozen(attrs), device.name, device.props.arch,
-        exclude, _frozen(tunables or {}), switches.get("GE2RT_CHECK"),
+        exclude, _frozen(tunables or {}), dynamic, switches.get("GE2RT_CHECK"),
         switches.get("GE2RT_SEED"),
     )  # fmt: skip
     plan = _plans.get(key)
     if plan is None:
-        plan = _make_plan(name, descs, attrs, device, exclude, tunables)
+        plan = _make_plan(name, descs, attrs, device, exclude, tunables, dynamic)
         with _lock:
             if len(_plans) >= _KEPT_PLANS:
                 _plans.pop(next(iter(_plans)))
@@ -295,18 +300,19 @@ def _make_plan(
     device: Device,
     exclude: tuple[str, ...],
     tunables: Mapping[str, int] | None,
+    dynamic: bool,
 ) -> Plan:
     op_kernels = default_registry().kernels_of(name)
     if op_kernels:
         choice = choose(op_kernels, descs, attrs, device.props, exclude=exclude)
         candidate = require(choice)
         assert candidate.bound is not None
-        return Plan(candidate.bound, device, choice=choice, tunables=tunables)
+        return Plan(candidate.bound, device, choice=choice, tunables=tunables, dynamic=dynamic)
     kernel = find_kernel(name)
     bound = match(kernel, descs, attrs, device.props)
     if isinstance(bound, Refusal):
         raise refused(bound, kernel.name)
-    return Plan(bound, device, tunables=tunables)
+    return Plan(bound, device, tunables=tunables, dynamic=dynamic)
 
 
 def _frozen(values: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -67,13 +67,13 @@ class Plan:
 
     def __init__(
         self, bound: Bound, device: Device, *, choice: Choice | None = None,
-        tunables: Mapping[str, int] | None = None,
+        tunables: Mapping[str, int] | None = None, dynamic: bool = False,
     ) -> None:  # fmt: skip
         self.bound = bound
         self.device = device
         self.choice = choice
         self._tunables = tunables
-        self._static = is_static(bound, device.props.arch)
+        self._static = is_static(bound, device.props.arch, dynamic=dynamic)
         switches.get("GE2RT_NO_STUB")  # a malformed one is told before anything is launched
         self._variants: dict[bool, Compiled] = {}
         self._lock = ForkLock()

@@ -24,7 +24,7 @@ from ge2rt.run.library import LibraryKernel, find_library
 from ge2rt.run.plan import Plan
 from ge2rt.run.select import refused
 from ge2rt.spec.match import match
-from ge2rt.spec.model import BufferDesc, KernelSpec, Refusal
+from ge2rt.spec.model import BufferDesc, Refusal
 
 FLAG_BYTES = 4
 
@@ -145,7 +145,7 @@ def _prepare(
     if flag >= 0:
         descs[-1] = BufferDesc((1,), DTYPES["i32"], (0,), device=device.name)
         operands[-1] = Operand(len(program.buffers), flag * FLAG_BYTES)
-    plan = _plan(step.kernel, tuple(descs), step.attrs, device)
+    plan = _plan(step, tuple(descs), device)
     return KernelRun(step, plan, tuple(operands), flag)
 
 
@@ -166,16 +166,14 @@ def clear() -> None:
         _plans.clear()
 
 
-def _plan(
-    kernel: KernelSpec | str, descs: tuple[BufferDesc | None, ...], attrs: Mapping[str, Any],
-    device: Device,
-) -> Plan:  # fmt: skip
+def _plan(step: KernelStep, descs: tuple[BufferDesc | None, ...], device: Device) -> Plan:
     """The plan of an op type or of a generated kernel; equal ones are made once a process."""
+    kernel, attrs = step.kernel, step.attrs
     if isinstance(kernel, str):
-        return plan_for(kernel, descs, attrs, device)
+        return plan_for(kernel, descs, attrs, device, dynamic=step.dynamic)
     key = (
         kernel.name, descs, tuple(sorted((k, repr(v)) for k, v in attrs.items())), device.name,
-        device.props.arch, switches.get("GE2RT_CHECK"), switches.get("GE2RT_SEED"),
+        device.props.arch, step.dynamic, switches.get("GE2RT_CHECK"), switches.get("GE2RT_SEED"),
     )  # fmt: skip
     with _lock:
         for plan in _plans.get(key, ()):
@@ -184,7 +182,7 @@ def _plan(
     bound = match(kernel, descs, attrs, device.props)
     if isinstance(bound, Refusal):
         raise refused(bound, kernel.name)
-    plan = Plan(bound, device)
+    plan = Plan(bound, device, dynamic=step.dynamic)
     with _lock:
         if len(_plans) >= _KEPT_PLANS:
             _plans.pop(next(iter(_plans)))

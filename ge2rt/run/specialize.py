@@ -36,10 +36,13 @@ _lock = ForkLock()
 _families: dict[Hashable, Family] = {}
 
 
-def is_static(bound: Bound, device: str) -> bool:
-    """Whether this call is compiled for its exact shapes; remembers it."""
+def is_static(bound: Bound, device: str, *, dynamic: bool = False) -> bool:
+    """Whether this call is compiled for its exact shapes; remembers it.
+
+    ``dynamic`` asks for the shape-generic kernel at once; one that is declared static stays so.
+    """
     mode = bound.kernel.dims
-    if mode != "auto":
+    if mode != "auto" or dynamic:
         return mode == "static"
     specs = bound.kernel.attrs
     family_key = (

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ge2rt.jit
+from ge2rt.base import events
 from ge2rt.jit import JitFunction, jit
 from ge2rt.jit.backend import build_kernels, build_reference
 from ge2rt.jit.quick import MISS
@@ -169,6 +170,35 @@ def test_specialisations_and_their_reasons() -> None:
     f.clear()
     f(X)
     assert f.stats().traces == 7
+
+
+def norm_of_layer(x: Any, w: Any, b: Any) -> Any:
+    h = np.maximum(x @ w + b, 0)
+    return (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + 1e-5), h.sum(0)
+
+
+def exponents_and_orders(x: Any, w: Any, b: Any) -> Any:
+    z = np.exp(x * 2 + 1 - np.max(x))
+    return z / z.sum(), np.cumsum(x, 0), np.sort(x, 0)
+
+
+def scaled_rows(x: Any, w: Any, b: Any) -> Any:
+    return np.tanh(x) * x.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("function", [norm_of_layer, exponents_and_orders, scaled_rows])
+def test_64_lengths_need_few_compilations(function: Any) -> None:
+    rng = np.random.default_rng(1)
+    w, b = rng.standard_normal((16, 32), np.float32), rng.standard_normal(32, np.float32)
+    f, before = jit(function), events.counts().get("compile", 0)
+    for n in range(1, 65):
+        x = rng.standard_normal((n, 16), np.float32)
+        got, wanted = f(x, w, b), function(x, w, b)
+        pairs = zip(got, wanted, strict=True) if isinstance(got, tuple) else [(got, wanted)]
+        for have, want in pairs:
+            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-4)
+    assert f.stats().traces == 64
+    assert 0 < f.stats().compiled <= events.counts()["compile"] - before <= 8
 
 
 def test_strides_of_axes_that_never_matter() -> None:

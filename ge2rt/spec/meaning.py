@@ -7,7 +7,7 @@ named in ``broken`` are left out, and names are not judged where a section that 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from pathlib import PurePosixPath
@@ -16,7 +16,7 @@ from typing import Any
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.spec.attrs import bind_attr
-from ge2rt.spec.entries import attr_spec, attr_type, template_folders
+from ge2rt.spec.entries import attr_spec, attr_type
 from ge2rt.spec.expr import HOST, Language, parse
 from ge2rt.spec.marks import Path
 from ge2rt.spec.model import Refusal
@@ -40,7 +40,7 @@ class _Scope:
     """An entry with the names it declares."""
 
     entry: Mapping[str, Any]
-    folder: FilePath
+    folders: Sequence[FilePath]
     gone: frozenset[str]  # sections that are left out because their structure is broken
     buffers: dict[str, Path] = field(default_factory=dict)
     dims: dict[str, Path] = field(default_factory=dict)
@@ -82,8 +82,13 @@ class _Scope:
         return {f"{s}_{fact}" for s in self.section("iterate", {}) for fact in SPACE_FACTS}
 
 
-def meaning_faults(kernels: Any, folder: FilePath, broken: Iterable[Path]) -> Iterator[Found]:
-    """All faults of meaning. ``broken``: paths (cut to three parts) of broken structure."""
+def meaning_faults(
+    kernels: Any, folders: Sequence[FilePath], broken: Iterable[Path]
+) -> Iterator[Found]:
+    """All faults of meaning; templates lie in one of ``folders``.
+
+    ``broken``: paths (cut to three parts) of broken structure.
+    """
     bad = set(broken)
     if not isinstance(kernels, list) or ("kernels",) in bad:
         return
@@ -94,7 +99,7 @@ def meaning_faults(kernels: Any, folder: FilePath, broken: Iterable[Path]) -> It
             continue
         gone = {p[2] for p in bad if p[:2] == here and len(p) > 2}
         whole = {k: v for k, v in entry.items() if k not in gone}
-        scope = _Scope(whole, folder, frozenset(map(str, gone)))
+        scope = _Scope(whole, folders, frozenset(map(str, gone)))
         for rule in RULES:
             for path, message, on_key in rule(scope):
                 yield (*here, *path), message, on_key
@@ -281,12 +286,12 @@ def _template(scope: _Scope) -> Iterator[Found]:
     if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name:
         yield ("template",), "a template's name cannot leave its folder", False
         return
-    if "\0" in name or not any((f / name).is_file() for f in template_folders(scope.folder)):
-        found = [f.name for d in template_folders(scope.folder) for f in d.glob("*.j2")]
+    if "\0" in name or not any((f / name).is_file() for f in scope.folders):
+        found = [f.name for d in scope.folders for f in d.glob("*.j2")]
         hint = did_you_mean(name, found)
         yield ("template",), f"no template {name!r} here" + (f". {hint}" if hint else ""), False
         return
-    file = next(f / name for f in template_folders(scope.folder) if (f / name).is_file())
+    file = next(f / name for f in scope.folders if (f / name).is_file())
     home = file.parents[len(pure.parts) - 1].resolve()
     if home not in file.resolve().parents:
         yield ("template",), f"the template {name!r} leaves its folder through a link", False

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
-from ge2rt.spec import numeric
+from ge2rt.spec import library, numeric
 from ge2rt.spec.expr import ARITHMETIC, Binary, Expression, Language
 from ge2rt.spec.functions import HOST_FUNCTIONS
 from ge2rt.spec.model import Bound, BufferDesc
@@ -75,7 +75,9 @@ _OF_ARRAYS: dict[str, Callable[..., Any]] = {
     "size": lambda x: x.size if isinstance(x, np.ndarray) else HOST_FUNCTIONS["size"](x),
 }
 
-_FUNCTIONS = {**HOST_FUNCTIONS, **numeric.FUNCTIONS, **_SHARED, **_OF_ARRAYS}
+_FUNCTIONS = {
+    **HOST_FUNCTIONS, **numeric.FUNCTIONS, **library.functions(), **_SHARED, **_OF_ARRAYS,
+}  # fmt: skip
 REFERENCE = Language(_FUNCTIONS, _BINARY)
 
 

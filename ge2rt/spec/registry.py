@@ -1,18 +1,16 @@
 """The registry: all declared kernels by name, alias and op type.
 
-A file is checked once; then a snapshot of its entries (plain JSON in the cache folder, named by the
-file's digest) spares later processes YAML and checking. Each :class:`KernelSpec` is built when it
-is first asked for.
+A file is checked once, with those it includes; then a snapshot of the entries (plain JSON in the
+cache folder, named by the file's digest) spares later processes YAML and checking. Each
+:class:`KernelSpec` is built when it is first asked for.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ge2rt.base import events, switches
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, RegistryError
@@ -36,13 +34,17 @@ class _Row:
     score: int
     aliases: tuple[str, ...]
     source: str
-    entry: Mapping[str, Any] = field(default_factory=dict)
-    folder: str = ""
+    mark: tuple[int, int] = (1, 1)
+    item: snapshot.Item | None = None
+    folders: tuple[Path, ...] = ()  # where its template may lie
     kernel: KernelSpec | None = None
 
     def built(self) -> KernelSpec:
         if self.kernel is None:
-            self.kernel = build_kernel(self.entry, folder=self.folder, source=self.source)
+            assert self.item is not None
+            entry, places = self.item.entry, self.folders
+            folder = next((f for f in places if (f / entry["template"]).is_file()), places[0])
+            self.kernel = build_kernel(entry, folder=str(folder), source=self.source)
         return self.kernel
 
 
@@ -62,7 +64,7 @@ class Registry:
         return self._files
 
     def add_file(self, path: str | Path, *, trusted: bool = False) -> None:
-        """Add every kernel of a file, or none of them.
+        """Add every kernel of a file and of those it includes, or none of them.
 
         Raises :class:`RegistryError` with all faults, among them names that are taken (an entry may
         say ``replace: true``), and :class:`VersionError`. ``trusted`` files are not checked.
@@ -80,13 +82,12 @@ class Registry:
                 f"the kernels file {one_line(str(file), 500)} cannot be read: {reason}",
                 next_step="give the path of a .yaml file",
             ) from None  # fmt: skip
-        rows = []
-        for item in snapshot.load(file, data, trusted=trusted):
-            entry = item["entry"]
-            rows.append((_row(file, item), bool(entry.get("replace", False)), item))
+        items = snapshot.load(file, data, trusted=trusted)
+        homes = {name: _home(file, name) for name in {item.include for item in items}}
+        rows = [(_row(item, *homes[item.include]), item.replace) for item in items]
         with self._lock:
             self._check_clashes(file, rows)
-            for row, _, _ in rows:
+            for row, _ in rows:
                 self._put(row)
             self._files = (*self._files, str(file))
             self.version = next(_versions)
@@ -98,22 +99,25 @@ class Registry:
             kernel.name, kernel.op, kernel.score, kernel.aliases, kernel.source, kernel=kernel
         )
         with self._lock:
-            self._check_clashes(Path(kernel.source or "-"), [(row, replace, {})])
+            self._check_clashes(Path(kernel.source or "-"), [(row, replace)])
             self._put(row)
             self.version = next(_versions)
         events.emit("registry.change", kernel=kernel.name)
 
-    def _check_clashes(self, file: Path, rows: list[tuple[_Row, bool, Any]]) -> None:
+    def _check_clashes(self, file: Path, rows: list[tuple[_Row, bool]]) -> None:
         faults = []
-        for row, replace, item in rows:
+        fresh: dict[str, _Row] = {}
+        for row, replace in rows:
             for name in (row.name, *row.aliases):
-                owner = self._aliases.get(name, name if name in self._rows else None)
-                if owner is None or (replace and owner == row.name):
+                known = self._aliases.get(name, name)
+                owner = fresh.get(name) or self._rows.get(known)
+                fresh[name] = row
+                if owner is None or (replace and owner.name == row.name):
                     continue
-                line, column = item.get("mark", (1, 1))
-                home = self._rows[owner].source or "this program"
+                where = row.source.rpartition(":")[0] or str(file)
                 faults.append(
-                    f"{file}:{line}:{column} {name}: the name is taken by {owner!r} of {home}; "
+                    f"{where}:{row.mark[0]}:{row.mark[1]} {name}: the name is taken by "
+                    f"{owner.name!r} of {owner.source or 'this program'}; "
                     "add `replace: true` to replace it"
                 )
         if faults:
@@ -169,19 +173,21 @@ class Registry:
         return len(self._rows)
 
 
-def _row(file: Path, item: Mapping[str, Any]) -> _Row:
-    entry = item["entry"]
-    folders = template_folders(file.parent)
-    folder = next((f for f in folders if (f / entry["template"]).is_file()), folders[0])
+def _home(file: Path, include: str) -> tuple[str, tuple[Path, ...]]:
+    """The path of ``file`` or of what it includes, and where templates of that are looked for."""
+    beside = template_folders(file.parent)
+    if not include:
+        return str(file), beside
+    place = file.parent / include
+    own = () if place.parent == file.parent else template_folders(place.parent)
+    return str(place), (*own, *beside)
+
+
+def _row(item: snapshot.Item, place: str, folders: tuple[Path, ...]) -> _Row:
     return _Row(
-        name=entry["name"],
-        op=entry["op"],
-        score=entry["score"],
-        aliases=tuple(entry.get("aliases", ())),
-        source=f"{file}:{item['mark'][0]}",
-        entry=entry,
-        folder=str(folder),
-    )
+        item.name, item.op, item.score, tuple(item.aliases), f"{place}:{item.mark[0]}", item.mark,
+        item, folders,
+    )  # fmt: skip
 
 
 class _Default:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.spec.expr import HOST, Language, parse
-from ge2rt.spec.faults import path_text, read_document, registry_error
+from ge2rt.spec.faults import path_text, registry_error
 from ge2rt.spec.marks import Document, Path
 from ge2rt.spec.meaning import meaning_faults
 from ge2rt.spec.reference import REFERENCE
@@ -201,6 +201,7 @@ class FileEntry(_Model):
 
     api_version: int
     kernels: list[KernelEntry]
+    include: list[str] = []
 
 
 # Where a mapping with fixed keys stands: (path without indices and free names) -> model.
@@ -230,23 +231,21 @@ _EXPECTED: Mapping[str, str] = {
 }
 
 
-def read_kernels(path: FilePath, data: bytes) -> tuple[Document, list[dict[str, Any]]]:
-    """The checked entries of a file; :class:`RegistryError` lists every fault in ``faults``.
+def check_kernels(path: FilePath, document: Document, folders: Sequence[FilePath]) -> None:
+    """Raise :class:`RegistryError`, whose ``faults`` are every fault of the file, if there is one.
 
-    Another ``api_version`` is a :class:`VersionError`.
+    Templates lie in one of ``folders``.
     """
-    document = read_document(path, data)
-    faults = list(_faults(path, document))
+    faults = list(_faults(document, folders))
     if faults:
         ordered = sorted(set(faults), key=lambda f: f[0])
         raise registry_error(path, [f"{path}:{m[0]}:{m[1]} {text}" for m, text in ordered])
-    return document, document.value["kernels"]
 
 
 Fault = tuple[tuple[int, int], str]
 
 
-def _faults(path: FilePath, document: Document) -> Iterable[Fault]:
+def _faults(document: Document, folders: Sequence[FilePath]) -> Iterable[Fault]:
     for mark, where, message in document.faults:
         yield mark, _say(where, message)
     broken: set[Path] = set()
@@ -259,7 +258,7 @@ def _faults(path: FilePath, document: Document) -> Iterable[Fault]:
                 broken.add(where[:3])
             yield document.mark(where, key=on_key), _say(where, message)
     kernels = document.value.get("kernels") if isinstance(document.value, dict) else None
-    for where, message, on_key in meaning_faults(kernels, path.parent, broken):
+    for where, message, on_key in meaning_faults(kernels, folders, broken):
         yield document.mark(where, key=on_key), _say(where, message)
 
 

@@ -1,4 +1,9 @@
-"""Entries of a kernels file, from a snapshot in the cache folder where there is one."""
+"""Entries of a kernels file, from a snapshot in the cache folder where there is one.
+
+A snapshot is three parts: a line with the digest of the rest, a line of JSON (the included files
+with their digests, and a row an entry), and the entries' JSON texts one behind the other. An entry
+is only parsed when its kernel is asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +12,63 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ge2rt.base import switches
 from ge2rt.base.paths import cache_dir
 
-FORMAT = 1  # part of the snapshot's name; raise it when this format changes
-_CHECKERS = ("marks.py", "schema.py", "meaning.py")
+FORMAT = 2  # part of the snapshot's name; raise it when this format changes
+_CHECKERS = ("marks.py", "schema.py", "meaning.py", "includes.py")
 
-Item = Mapping[str, Any]  # {"mark": [line, column], "entry": {...}}
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of a kernels file: what a registry's tables need, and its JSON text."""
+
+    name: str
+    op: str
+    score: int
+    aliases: Sequence[str]
+    replace: bool
+    include: str  # the included file it stands in, as named there; "" for the file itself
+    mark: tuple[int, int]  # line and column
+    text: bytes
+
+    @property
+    def entry(self) -> Mapping[str, Any]:
+        """The entry, parsed."""
+        parsed: Mapping[str, Any] = json.loads(self.text)
+        return parsed
 
 
 def load(file: Path, data: bytes, *, trusted: bool = False) -> list[Item]:
-    """The entries of ``data``, the contents of ``file``, with the marks of their first lines."""
+    """The entries of ``data``, the contents of ``file``, and of the files it includes."""
     place = _place(file, data)
-    items = _read(place) if place else None
+    items = _read(place, file.parent) if place else None
     if items is None:
-        items = _parse(file, data, trusted)
+        items, included = _parse(file, data, trusted)
         if place:
-            _write(place, items)
+            _write(place, items, included)
     return items
 
 
-def _parse(file: Path, data: bytes, trusted: bool) -> list[Item]:
-    if trusted:  # shipped with the package, and checked by its tests
-        from ge2rt.spec.faults import read_document
+def _parse(file: Path, data: bytes, trusted: bool) -> tuple[list[Item], dict[str, str]]:
+    from ge2rt.spec.includes import read_all  # late: it brings the YAML reader
 
-        document = read_document(file, data)
-        entries = document.value["kernels"]
-    else:
-        from ge2rt.spec.schema import read_kernels
-
-        document, entries = read_kernels(file, data)
-    marks = [document.mark(("kernels", i)) for i in range(len(entries))]
-    return [{"mark": list(m), "entry": e} for m, e in zip(marks, entries, strict=True)]
+    items, included = [], {}
+    for each in read_all(file, data, trusted):
+        if each.name:
+            included[each.name] = hashlib.sha256(each.data).hexdigest()
+        for entry, mark in zip(each.entries, each.marks, strict=True):
+            items.append(Item(
+                entry["name"], entry["op"], entry["score"], entry.get("aliases", ()),
+                bool(entry.get("replace", False)), each.name, mark,
+                json.dumps(entry, separators=(",", ":")).encode(),
+            ))  # fmt: skip
+    return items, included
 
 
 def _place(file: Path, data: bytes) -> Path | None:
@@ -63,21 +89,35 @@ def _checkers() -> str:
     return " ".join(f"{s.st_mtime_ns}:{s.st_size}" for s in states)
 
 
-def _read(place: Path) -> list[Item] | None:
-    """The snapshot's entries; None when there is none or it is damaged."""
+def _read(place: Path, folder: Path) -> list[Item] | None:
+    """The snapshot's entries; None when there is none, or it or an included file has changed."""
     try:
         digest, _, body = place.read_bytes().partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            return None
+        head, _, texts = body.partition(b"\n")
+        included, rows = json.loads(head)
+        for name, wanted in included.items():
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != wanted:
+                return None
     except OSError:
         return None
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        return None
-    items: list[Item] = json.loads(body)
+    items, at = [], 0
+    for name, op, score, aliases, replace, include, (line, column), length in rows:
+        text = texts[at : at + length]
+        items.append(Item(name, op, score, aliases, replace, include, (line, column), text))
+        at += length
     return items
 
 
-def _write(place: Path, items: list[Item]) -> None:
+def _write(place: Path, items: list[Item], included: Mapping[str, str]) -> None:
     """Written aside and renamed; an unwritable cache only costs the next process its time."""
-    body = json.dumps(items, separators=(",", ":")).encode()
+    rows = [
+        [i.name, i.op, i.score, list(i.aliases), i.replace, i.include, i.mark, len(i.text)]
+        for i in items
+    ]
+    head = json.dumps([included, rows], separators=(",", ":")).encode()
+    body = head + b"\n" + b"".join(i.text for i in items)
     aside = place.with_name(f"{place.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -125,6 +125,64 @@ def test_a_missing_file(tmp_path: Path) -> None:
         load_registry(tmp_path / "nope.yaml", into=Registry())
 
 
+ONE = GEMM.replace("api_version: 1\n", "api_version: 1\ninclude: [parts/more.yaml]\n")
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    """An included file whose kernel's template lies beside the file that includes it."""
+    (tmp_path / "parts").mkdir()
+    text = GEMM.replace("name: gemm\n", "name: other\n").replace("[gemm_ex]", "[]")
+    path = tmp_path / "parts" / "more.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_an_included_file_is_part_of_the_file(tmp_path: Path, parts: Path) -> None:
+    registry = load_registry(write_file(tmp_path, ONE), into=Registry())
+    assert registry.names() == ["gemm", "other"]
+    assert registry.get("other").source.startswith(f"{parts}:")
+    assert registry.get("other").folder == registry.get("gemm").folder
+    again = load_registry(tmp_path / "kernels.yaml", into=Registry())  # from the snapshot
+    assert again.get("other") == registry.get("other")
+
+
+def test_a_changed_included_file_is_read_again(tmp_path: Path, parts: Path) -> None:
+    load_registry(write_file(tmp_path, ONE), into=Registry())
+    parts.write_text(parts.read_text().replace("score: 80", "score: 81"))
+    assert load_registry(tmp_path / "kernels.yaml", into=Registry()).get("other").score == 81
+
+
+@pytest.mark.parametrize(
+    ("include", "fault"),
+    [
+        ("../more.yaml", "'../more.yaml' leaves the file's folder"),
+        ("gone.yaml", "'gone.yaml' cannot be read: No such file or directory"),
+        ("parts/more.yaml, parts/more.yaml", "'parts/more.yaml' is included twice"),
+    ],
+)
+def test_what_cannot_be_included(tmp_path: Path, parts: Path, include: str, fault: str) -> None:
+    text = ONE.replace("[parts/more.yaml]", f"[{include}]")
+    with pytest.raises(RegistryError) as caught:
+        load_registry(write_file(tmp_path, text), into=Registry())
+    assert fault in str(caught.value)
+    assert str(tmp_path / "kernels.yaml:2:") in str(caught.value)
+
+
+def test_faults_of_all_files_are_told_at_once(tmp_path: Path, parts: Path) -> None:
+    parts.write_text("include: [x.yaml]\n" + parts.read_text().replace("score: 80", "score: high"))
+    with pytest.raises(RegistryError) as caught:
+        load_registry(write_file(tmp_path, ONE.replace("score: 80", "score: low")), into=Registry())
+    assert any(f.startswith(str(parts)) and "kernels[0].score" in f for f in caught.value.faults)
+    assert any("kernels.yaml:" in f and "kernels[0].score" in f for f in caught.value.faults)
+
+
+def test_a_name_of_two_included_files(tmp_path: Path, parts: Path) -> None:
+    parts.write_text(GEMM)
+    with pytest.raises(RegistryError, match="gemm: the name is taken by 'gemm'"):
+        load_registry(write_file(tmp_path, ONE), into=Registry())
+
+
 def snapshots(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "cache" / "registry").glob("*"))
 

@@ -280,6 +280,12 @@ def _outputs(
             "wrong number of outputs", kernel=kernel.name, argument="out",
             expected=str(len(kernel.outputs)), got=str(len(given)),
         )  # fmt: skip
+    for array, spec, desc in zip(given, kernel.outputs, descs, strict=True):
+        if spec.inout and array is None and desc is not None:
+            raise InvalidArgumentError(
+                "this output's contents are read", kernel=kernel.name, argument=spec.name,
+                detail="missing_output", next_step="give the array to be changed in `out=`",
+            )  # fmt: skip
     like = next((o.source for o in operands if o is not None), None)
     filled = [
         where.empty(d.shape, d.dtype, like) if array is None and d is not None else array

@@ -23,7 +23,8 @@ def facts(problem: Problem) -> Facts:
     compiled = _compiled_attrs(bound, problem.static)
     return (
         bound.kernel.name, problem.arch, problem.static, problem.aligned, problem.index_bits,
-        problem.block, tuple(sorted(problem.tunables.items())),
+        problem.block, tuple((g.entry, g.block) for g in problem.launches),
+        tuple(sorted(problem.tunables.items())),
         tuple((name, dtype.name) for name, dtype in sorted(bound.types.items())),
         tuple((a.kind, a.name, a.format) for a in problem.args),
         tuple((n, str(v)) for n, v in compiled),

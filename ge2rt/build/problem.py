@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ge2rt.base import shapes
+from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.build.names import dynamic_scalars
-from ge2rt.build.records import ArgSlot, Problem, Space
+from ge2rt.build.records import ArgSlot, Geometry, Problem, Space
 from ge2rt.build.spaces import make_space, space_vector
 from ge2rt.spec.expr import Expression
-from ge2rt.spec.model import AttrSpec, Bound
+from ge2rt.spec.model import AttrSpec, Bound, LaunchSpec
 
 # Linear element numbers are rounded up to whole blocks and tiles: room for that in 32 bits.
 _SLACK = 2**24
+_APART = 256  # bytes between the beginnings of pieces of a workspace
 
 
 class Props(Protocol):
@@ -95,15 +97,36 @@ def _assemble(
         chosen = _choose_tunables(bound, names, tunables or {})
     names.update(chosen)
     bits = _index_bits(bound, spaces)
-    launch = bound.kernel.launch
+    first = _launch(bound, bound.kernel.launch, names)
+    later = [_launch(bound, spec, names) for spec in bound.kernel.then]
+    pieces, workspace = _workspace(bound, names)
     return Problem(
         bound=bound, arch=arch, static=static, aligned=aligned, tunables=chosen, spaces=spaces,
-        index_bits=bits, args=_arguments(bound, spaces, bits, static),
-        grid=_geometry(bound, "grid", launch.grid, names),
-        block=_geometry(bound, "block", launch.block, names),
-        shared=_whole(bound, "shared", launch.shared, names) if launch.shared else 0,
-        host=host,
+        index_bits=bits, args=_arguments(bound, spaces, bits, static, pieces),
+        grid=first.grid, block=first.block, shared=first.shared, launches=(first, *later),
+        workspace=workspace, host=host,
     )  # fmt: skip
+
+
+def _launch(bound: Bound, spec: LaunchSpec, names: Mapping[str, Any]) -> Geometry:
+    wanted = spec.when is None or bool(spec.when.evaluate(names))
+    what = f"{spec.entry} " if spec.entry else ""
+    shared = _whole(bound, f"{what}shared", spec.shared, names) if spec.shared else 0
+    return Geometry(
+        spec.entry, _geometry(bound, f"{what}grid", spec.grid, names),
+        _geometry(bound, f"{what}block", spec.block, names), shared, wanted,
+    )  # fmt: skip
+
+
+def _workspace(bound: Bound, names: Mapping[str, Any]) -> tuple[list[ArgSlot], int]:
+    """Where each piece of the workspace begins, and the bytes of all."""
+    slots, end = [], 0
+    for spec in bound.kernel.workspace:
+        dtype = bound.types.get(spec.dtype) or DTYPES[spec.dtype]
+        slots.append(ArgSlot("workspace", spec.name, "Q", dtype.ctype, end))
+        nbytes = _whole(bound, f"workspace {spec.name}", spec.size, names) * dtype.itemsize
+        end += -(-nbytes // _APART) * _APART
+    return slots, end
 
 
 def _buffers(bound: Bound) -> Any:
@@ -144,13 +167,14 @@ def _index_bits(bound: Bound, spaces: Mapping[str, Space]) -> int:
 
 
 def _arguments(
-    bound: Bound, spaces: Mapping[str, Space], bits: int, static: bool
+    bound: Bound, spaces: Mapping[str, Space], bits: int, static: bool, pieces: list[ArgSlot]
 ) -> tuple[ArgSlot, ...]:
     slots = [
         ArgSlot("pointer", spec.name, "Q", index, desc.offset * desc.dtype.itemsize)
         for index, (spec, desc) in enumerate(_buffers(bound))
         if desc is not None
     ]
+    slots += pieces
     if not static:
         code = "i" if bits == 32 else "q"
         scalars = dynamic_scalars(bound, spaces)

@@ -31,7 +31,8 @@ class Space:
 class ArgSlot:
     """One parameter of the compiled kernel.
 
-    ``kind`` is ``"pointer"`` (``value`` = index into the kernel's buffers, ``offset`` bytes added)
+    ``kind`` is ``"pointer"`` (``value`` = index into the kernel's buffers, ``offset`` bytes added),
+    ``"workspace"`` (``offset`` bytes behind its start; ``value`` = the C type of an element)
     or ``"scalar"`` (``value`` = the number, packed by ``format``, a struct code such as ``"i"``).
     """
 
@@ -43,11 +44,23 @@ class ArgSlot:
 
 
 @dataclass(frozen=True)
+class Geometry:
+    """One launch. ``entry`` is the suffix of the function's name; an unwanted one is left out."""
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    wanted: bool = True
+
+
+@dataclass(frozen=True)
 class Problem:
     """A specialisation: all that the source depends on, plus the launch geometry.
 
     ``static`` compiles extents and strides in; otherwise they are scalar arguments. ``aligned``
-    says that every pointer is a multiple of 16 bytes.
+    says that every pointer is a multiple of 16 bytes. ``grid``, ``block`` and ``shared`` are those
+    of ``launch``; ``launches`` are all, in order.
     """
 
     bound: Bound
@@ -61,6 +74,8 @@ class Problem:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
+    launches: tuple[Geometry, ...]
+    workspace: int = 0  # bytes
     host: Mapping[str, Any] = field(default_factory=dict)  # cc, kind, tensor_cores: as matched
 
     @property

@@ -140,6 +140,7 @@ def namespace(problem: Problem) -> dict[str, Any]:
         index_t="int" if problem.index_bits == 32 else "long long",
         arch_cc=int("".join(c for c in problem.arch if c.isdigit()) or 0),
         block=problem.block, threads=problem.block[0] * problem.block[1] * problem.block[2],
+        threads_of={g.entry: g.block[0] * g.block[1] * g.block[2] for g in problem.launches},
     )  # fmt: skip
     return names
 
@@ -188,6 +189,7 @@ def parameters(problem: Problem) -> str:
     shared = _may_share(problem)
     return ", ".join(
         _pointer(problem, a, shared) if a.kind == "pointer" else
+        f"{a.value}* __restrict__ {a.name}" if a.kind == "workspace" else
         f"const {_SCALAR_CTYPE[a.format]} {a.name}"
         for a in problem.args
     )  # fmt: skip

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ge2rt.base.dtypes import DTYPES, DType
+from ge2rt.base.shapes import canonical_strides, contiguous_strides
 from ge2rt.run.cases import Case
+from ge2rt.spec.expr import constant
 from ge2rt.spec.match import match
 from ge2rt.spec.model import Bound, BufferDesc, Tolerance
 from ge2rt.spec.reference import evaluate_reference
@@ -97,19 +99,20 @@ def make_arrays(case: Case) -> CaseArrays:
             buffers[spec.name] = buffers[layout]
             continue
         dtype = DTYPES[case.dtype(spec)]
-        values = None if spec.role == "output" else _values(rng, case.shapes[spec.name], dtype)
+        values = None
+        if spec.role == "input" or spec.inout:
+            values = _values(rng, case.shapes[spec.name], dtype, _bounds(case, spec.name))
         buffers[spec.name] = _lay(layout, case.shapes[spec.name], dtype, values)
     names = [b.name for b in case.kernel.buffers]
     descs = [_describe(case, b, buffers[b.name]) if b.name in buffers else None
              for b in case.kernel.buffers]  # fmt: skip
     bound = match(case.kernel, descs, case.attrs)
     assert isinstance(bound, Bound), f"{case}: {bound}"
-    inputs = [buffers[n].view.copy() if n in buffers else None
-              for n in names[: len(case.kernel.inputs)]]  # fmt: skip
+    given = [buffers[n].view.copy() if n in buffers else None for n in names]
     written = [b.name for b in case.kernel.outputs if b.name in buffers]
     outputs = [buffers[name].view for name in written]
     if case.kernel.reference is not None and any(view.size for view in outputs):
-        expected = evaluate_reference(bound, inputs)
+        expected = evaluate_reference(bound, given)
         for name, view, right in zip(written, outputs, expected, strict=True):
             if view.dtype == np.bool_ and case.layouts[name] not in buffers:
                 view[...] = ~right  # a pattern of bytes would be no bool
@@ -117,7 +120,30 @@ def make_arrays(case: Case) -> CaseArrays:
     return CaseArrays(case, bound, buffers, outputs)
 
 
-def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+def _bounds(case: Case, name: str) -> tuple[Any, Any] | None:
+    """What `cases: values:` says of a buffer: the least value, and what values stay below."""
+    texts = case.kernel.cases.get("values", {}).get(name)
+    if texts is None:
+        return None
+    descs = [
+        BufferDesc(s, DTYPES[case.dtype(b)], canonical_strides(s, contiguous_strides(s)))
+        if (s := case.shapes.get(b.name)) is not None else None
+        for b in case.kernel.buffers
+    ]  # fmt: skip
+    bound = match(case.kernel, descs, case.attrs)
+    assert isinstance(bound, Bound), f"{case}: {bound}"
+    low, high = (constant(text).evaluate(bound.names) for text in texts)
+    return low, high
+
+
+def _values(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, bounds: tuple[Any, Any] | None
+) -> Array:
+    if bounds is not None:
+        low, high = bounds
+        if dtype.is_float:
+            return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
+        return np.asarray(rng.integers(low, max(high, low + 1), shape)).astype(dtype.numpy)
     if dtype.kind == "float":
         scale = float(rng.choice([0.5, 1.0, 2.0]))
         return np.asarray(rng.standard_normal(shape) * scale).astype(dtype.numpy)

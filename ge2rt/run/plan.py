@@ -21,6 +21,7 @@ from ge2rt.run.fastpath import Run, Target, compile_fast
 from ge2rt.run.modules import load_module
 from ge2rt.run.parameters import check_parameters
 from ge2rt.run.report import answer
+from ge2rt.run.scratch import Scratch
 from ge2rt.run.select import Choice
 from ge2rt.run.specialize import is_static
 from ge2rt.run.stub import Record, fits, get_stub, prepare_record
@@ -31,13 +32,17 @@ _VECTOR_BYTES = 16
 
 @dataclass(frozen=True)
 class Compiled:
-    """One compiled variant of a plan: every stage of the way from problem to launcher."""
+    """One compiled variant of a plan: every stage of the way from problem to launcher.
+
+    ``function`` and ``launcher`` are those of the first launch, ``launchers`` all in order.
+    """
 
     problem: Problem
     binary: Binary
     function: Function
     launcher: Launcher
     packer: struct.Struct
+    launchers: tuple[Launcher, ...] = ()
 
     @cached_property
     def source(self) -> Source:
@@ -46,12 +51,15 @@ class Compiled:
 
         return render(self.problem)
 
-    def pack(self, pointers: Sequence[int]) -> bytes:
+    def pack(self, pointers: Sequence[int], workspace: int = 0) -> bytes:
         """The packed parameter block for these pointers (parallel to the kernel's buffers)."""
+        bases = {"workspace": workspace}
         values = [
-            pointers[slot.value] + slot.offset if slot.kind == "pointer" else slot.value
+            pointers[slot.value] + slot.offset if slot.kind == "pointer"
+            else bases[slot.kind] + slot.offset if slot.kind in bases
+            else slot.value
             for slot in self.problem.args
-        ]
+        ]  # fmt: skip
         return self.packer.pack(*values)
 
 
@@ -60,10 +68,10 @@ class Plan:
 
     Attributes: ``kernel`` (name), ``bound``, ``device``, ``choice`` (None when the kernel was
     named), ``workspace`` (bytes; 0 for kernels that need none), ``is_empty`` (nothing to launch).
-    Plans are safe to share between threads.
+    Plans are safe to share between threads. Where a workspace is needed, ``plan(buffers, stream,
+    workspace)`` takes its address (a multiple of 256); without one the plan keeps memory of its
+    own, allocated at its first call on each stream.
     """
-
-    workspace = 0
 
     def __init__(
         self, bound: Bound, device: Device, *, choice: Choice | None = None,
@@ -79,12 +87,15 @@ class Plan:
         self._lock = ForkLock()
         outputs = bound.descs[len(bound.kernel.inputs) :]
         self.is_empty = all(d is not None and size_of(d.shape) == 0 for d in outputs)
+        self._scratch = Scratch(device, self.kernel)
         self.record: Record | None = None  # for the launch stub, once the plan has run
         self.run: Run = self._slow
 
-    def __call__(self, buffers: Sequence[int], stream: int = 0) -> int:
+    def __call__(self, buffers: Sequence[int], stream: int = 0, workspace: int = 0) -> int:
         """Launch; 0 or a negative status. Never raises unless ``GE2RT_RAISE`` is on."""
         try:
+            if workspace:
+                return self._slow(buffers, stream, workspace)
             return self.run(buffers, stream)
         except Exception as fault:  # noqa: BLE001 - a code is the answer, whatever happens
             return answer(fault, self.kernel)
@@ -97,6 +108,18 @@ class Plan:
     def kernel(self) -> str:
         """Name of the kernel."""
         return self.bound.kernel.name
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a call is one launch without memory of its own, as native code can do it."""
+        return not (self.bound.kernel.then or self.bound.kernel.workspace)
+
+    @cached_property
+    def workspace(self) -> int:
+        """Bytes of memory of its own that a launch needs, however its buffers are aligned."""
+        if not self.bound.kernel.workspace or self.is_empty:
+            return 0
+        return max(self._problem(aligned).workspace for aligned in (True, False))
 
     def compiled(self, *, aligned: bool = True) -> Compiled:
         """The variant for 16-byte aligned pointers, or for any; compiled on first use."""
@@ -111,22 +134,32 @@ class Plan:
         """Like a call, but raises the exception of the code."""
         self.run(buffers, stream)
 
-    def _compile(self, aligned: bool) -> Compiled:
-        problem = make_problem(
+    def _problem(self, aligned: bool) -> Problem:
+        return make_problem(
             self.bound, self.device.props, aligned=aligned, static=self._static,
             tunables=self._tunables,
         )  # fmt: skip
+
+    def _compile(self, aligned: bool) -> Compiled:
+        problem = self._problem(aligned)
         built = build(problem, self.device.props.binary_kind)
         module = load_module(self.device, built)
-        function = _entry(module, built.entry)
-        if self.device.name == "cpu":  # a cubin does not tell its parameters
-            check_parameters(problem, function.param_layout)
-        shape = LaunchShape(problem.grid, problem.block, problem.shared)
-        launcher = function.launcher(shape)
+        functions: list[Function] = []
+        launchers: list[Launcher] = []
+        for geometry in problem.launches:
+            suffix = f"_{geometry.entry}" if geometry.entry else ""
+            function = _entry(module, built.entry + suffix, suffix)
+            if self.device.name == "cpu":  # a cubin does not tell its parameters
+                check_parameters(problem, function.param_layout)
+            shape = LaunchShape(geometry.grid, geometry.block, geometry.shared)
+            functions.append(function)
+            launchers.append(function.launcher(shape))
         packer = struct.Struct("@" + "".join(slot.format for slot in problem.args))
-        return Compiled(problem, built, function, launcher, packer)
+        pairs = zip(problem.launches, launchers, strict=True)
+        wanted = tuple(launcher for geometry, launcher in pairs if geometry.wanted)
+        return Compiled(problem, built, functions[0], launchers[0], packer, wanted)
 
-    def _slow(self, buffers: Any, stream: int = 0) -> int:
+    def _slow(self, buffers: Any, stream: int = 0, workspace: int = 0) -> int:
         """Everything checked; afterwards repeated calls take the fast path."""
         self.device.check_stream(stream)
         given = as_pointers(buffers, self.kernel)
@@ -136,21 +169,30 @@ class Plan:
             return 0
         aligned = self._is_aligned(pointers)
         variant = self.compiled(aligned=aligned)
-        launcher: Any = variant.launcher
-        watching = getattr(launcher, "watching", None)
-        if watching is not None:
-            from ge2rt.run.spans import buffer_spans  # late: for checked launches only
-
-            launcher = watching(buffer_spans(self.bound, pointers))
-        try:
-            launcher(variant.pack(pointers), stream)
-        except Ge2rtError as fault:
-            raise fault.replaced(kernel=self.kernel) from None
-        if self.run == self._slow and watching is None:
+        with self._scratch.lent(self.workspace, stream, workspace) as scratch:
+            try:
+                self._launch(variant, pointers, stream, scratch)
+            except Ge2rtError as fault:
+                raise fault.replaced(kernel=self.kernel) from None
+        watched = getattr(variant.launcher, "watching", None) is not None
+        if self.is_single and self.run == self._slow and not watched:
             with self._lock:  # one record only: its address is handed on
                 if self.run == self._slow:
                     self._quicken(variant, aligned)
         return 0
+
+    def _launch(
+        self, variant: Compiled, pointers: Sequence[int], stream: int, scratch: int
+    ) -> None:
+        """All launches of a call, in order."""
+        packed = variant.pack(pointers, scratch)
+        for launcher in variant.launchers:
+            watching = getattr(launcher, "watching", None)
+            if watching is not None:
+                from ge2rt.run.spans import all_spans  # late: for checked launches only
+
+                launcher = watching(all_spans(self.bound, pointers, variant.problem, scratch))
+            launcher(packed, stream)
 
     def _quicken(self, variant: Compiled, aligned: bool) -> None:
         """Give repeated calls a function of their own, native where that is possible."""
@@ -197,11 +239,12 @@ class Plan:
         )
 
 
-def _entry(module: Module, name: str) -> Function:
-    """The kernel of a rendered template; the refusal says how templates name theirs."""
+def _entry(module: Module, name: str, suffix: str) -> Function:
+    """A kernel of a rendered template; the refusal says how templates name theirs."""
     try:
         return module.function(name)
     except InvalidArgumentError as fault:
         raise fault.replaced(
-            next_step='begin it with: extern "C" __global__ void {{ kernel }}({{ params }})'
+            next_step="begin it with: "
+            f'extern "C" __global__ void {{{{ kernel }}}}{suffix}({{{{ params }}}})'
         ) from None

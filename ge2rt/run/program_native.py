@@ -120,6 +120,8 @@ def native_steps(run: Run, loose: frozenset[int]) -> tuple[NativeStep, ...] | No
         return None
     if isinstance(run, LibraryRun):
         return _native_products(run) if run.kernel.native else None
+    if not run.plan.is_single:
+        return None
     variant = run.plan.compiled(aligned=run.is_aligned(loose))
     launcher: Any = variant.launcher
     entry = getattr(launcher, "native", None)

@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ge2rt.base.shapes import byte_span, is_contiguous
+from ge2rt.build.records import Problem
 from ge2rt.device.checks_report import Span
 from ge2rt.spec.model import Bound
+
+
+def all_spans(
+    bound: Bound, pointers: Sequence[int], problem: Problem, scratch: int
+) -> tuple[Span, ...]:
+    """The spans of the buffers that are there, and of the workspace's pieces at ``scratch``."""
+    pieces = [slot for slot in problem.args if slot.kind == "workspace"]
+    ends = [*(slot.offset for slot in pieces[1:]), problem.workspace]
+    return buffer_spans(bound, pointers) + tuple(
+        Span(f"workspace {slot.name}", scratch + slot.offset, scratch + end, slot.value, 1, ())
+        for slot, end in zip(pieces, ends, strict=True)
+    )
 
 
 def buffer_spans(bound: Bound, pointers: Sequence[int]) -> tuple[Span, ...]:

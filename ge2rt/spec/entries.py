@@ -18,6 +18,7 @@ from ge2rt.spec.model import (
     KernelSpec,
     LaunchSpec,
     Tolerance,
+    WorkspaceSpec,
 )
 
 Entry = Mapping[str, Any]
@@ -50,6 +51,11 @@ def build_kernel(entry: Entry, *, folder: str = "", source: str = "") -> KernelS
         inputs=tuple(_buffer(b, "input") for b in entry.get("inputs", ())),
         outputs=tuple(_buffer(b, "output") for b in entry["outputs"]),
         launch=_launch(entry["launch"]),
+        then=tuple(_launch(e) for e in entry.get("then", ())),
+        workspace=tuple(
+            WorkspaceSpec(name, w["dtype"], constant(w["size"]))
+            for name, w in entry.get("workspace", {}).items()
+        ),
         types={name: tuple(dtypes) for name, dtypes in entry.get("types", {}).items()},
         attrs={name: attr_spec(name, a) for name, a in entry.get("attrs", {}).items()},
         lets=_named(entry.get("let", {})),
@@ -87,6 +93,7 @@ def _buffer(entry: Entry, role: str) -> BufferSpec:
         pattern=None if isinstance(shape, str) else tuple(shape),
         formula=parse(shape) if isinstance(shape, str) else None,
         optional=entry.get("optional", False),
+        inout=entry.get("inout", False),
         doc=entry.get("doc", ""),
         **rest,
     )
@@ -120,11 +127,13 @@ def _iterate(name: str, entry: Entry) -> IterateSpec:
 
 
 def _launch(entry: Entry) -> LaunchSpec:
-    shared = entry.get("shared")
+    shared, when = entry.get("shared"), entry.get("when")
     return LaunchSpec(
         grid=tuple(constant(e) for e in entry["grid"]),
         block=tuple(constant(e) for e in entry["block"]),
         shared=constant(shared) if shared is not None else None,
+        entry=entry.get("entry", ""),
+        when=constant(when) if when is not None else None,
     )
 
 

@@ -28,6 +28,7 @@ Found = tuple[Path, str, bool]  # path, message, whether the key is meant
 DEVICE_NAMES = frozenset({"cc", "kind", "tensor_cores"})
 TEMPLATE_NAMES = frozenset({
     "kernel", "params", "headers", "is_static", "aligned", "index_t", "arch_cc", "block", "threads",
+    "threads_of",
     "buffers", "attributes",
     "range", "namespace", "fail", "loop", "self", "super", "caller", "varargs", "kwargs",
 })  # fmt: skip
@@ -182,11 +183,39 @@ def _output_extents(scope: _Scope) -> Iterator[Found]:
 
 def _whole_launch(scope: _Scope) -> Iterator[Found]:
     """Grids and blocks are whole numbers: / gives none."""
-    for part in ("grid", "block"):
-        for i, text in enumerate(scope.section("launch", {}).get(part, ())):
-            if isinstance(text, float) or (isinstance(text, str) and _divides(text)):
-                message = f"{text} is no whole number; write ceildiv(N, 256) or N // 256"
-                yield ("launch", part, i), message, False
+    for path, geometry in _launches(scope):
+        for part in ("grid", "block"):
+            for i, text in enumerate(geometry.get(part, ())):
+                if isinstance(text, float) or (isinstance(text, str) and _divides(text)):
+                    message = f"{text} is no whole number; write ceildiv(N, 256) or N // 256"
+                    yield (*path, part, i), message, False
+
+
+def _launches(scope: _Scope) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """``launch`` and the items of ``then``."""
+    yield ("launch",), scope.section("launch", {})
+    for i, entry in enumerate(scope.section("then", ())):
+        yield ("then", i), entry
+
+
+def _workspaces(scope: _Scope) -> Iterator[Found]:
+    """Dtypes of workspaces, and suffixes of further launches that come once."""
+    known = set(DTYPES) | set(scope.section("types", {}))
+    for name, entry in scope.section("workspace", {}).items():
+        if scope.knows("types") and entry["dtype"] not in known:
+            yield ("workspace", name, "dtype"), _unknown("dtype", entry["dtype"], known), False
+    seen: set[str] = set()
+    for i, entry in enumerate(scope.section("then", ())):
+        if entry["entry"] in seen:
+            yield ("then", i, "entry"), f"{entry['entry']!r} is launched already", False
+        seen.add(entry["entry"])
+
+
+def _inouts(scope: _Scope) -> Iterator[Found]:
+    """What is read before it is written is an output."""
+    for i, buffer in enumerate(scope.section("inputs", ())):
+        if buffer.get("inout"):
+            yield ("inputs", i, "inout"), "an inout buffer stands among the outputs", True
 
 
 def _divides(text: str) -> bool:
@@ -317,12 +346,14 @@ def _expression_names(scope: _Scope) -> Iterator[Found]:
             yield from _names(scope, ("iterate", name, "axes"), entry["axes"], bound)
     for name, text in scope.section("prefer", {}).items():
         yield from _names(scope, ("prefer", name), text, launch)
-    geometry = scope.section("launch", {})
-    for part in ("grid", "block"):
-        for i, text in enumerate(geometry.get(part, ())):
-            yield from _names(scope, ("launch", part, i), text, launch)
-    if geometry.get("shared") is not None:
-        yield from _names(scope, ("launch", "shared"), geometry["shared"], launch)
+    for path, geometry in _launches(scope):
+        for part in ("grid", "block"):
+            for i, text in enumerate(geometry.get(part, ())):
+                yield from _names(scope, (*path, part, i), text, launch)
+        for part in ("shared", "when"):
+            yield from _names(scope, (*path, part), geometry.get(part), launch)
+    for name, entry in scope.section("workspace", {}).items():
+        yield from _names(scope, ("workspace", name, "size"), entry["size"], launch)
     if scope.section("reference", None) is not None:
         yield from _names(scope, ("reference",), scope.entry["reference"], bound, REFERENCE)
 
@@ -346,6 +377,11 @@ def _cases(scope: _Scope) -> Iterator[Found]:
         for name in cases.get(part, {}):
             if scope.knows("inputs", "outputs") and name not in scope.dims:
                 yield ("cases", part, name), _unknown("dimension", name, scope.dims), True
+    for name, bounds in cases.get("values", {}).items():
+        if scope.knows("inputs", "outputs") and name not in scope.buffers:
+            yield ("cases", "values", name), _unknown("buffer", name, scope.buffers), True
+        for i, text in enumerate(bounds):
+            yield from _names(scope, ("cases", "values", name, i), text, scope.bound)
     attrs = scope.section("attrs", {})
     for i, given in enumerate(cases.get("attrs", ())):
         for name in given:
@@ -355,5 +391,5 @@ def _cases(scope: _Scope) -> Iterator[Found]:
 
 RULES: tuple[Callable[[_Scope], Iterator[Found]], ...] = (
     _one_name_each, _dtypes, _tolerances, _buffer_names, _attributes, _tunables, _template,
-    _let_names, _expression_names, _output_extents, _whole_launch, _cases,
+    _let_names, _expression_names, _output_extents, _whole_launch, _workspaces, _inouts, _cases,
 )  # fmt: skip

@@ -35,6 +35,7 @@ class BufferSpec:
     optional: bool = False
     layouts: tuple[str, ...] = ("rowmajor", "strided", "NCHW", "NHWC")
     overlap: tuple[str, ...] = ()  # inputs that may be the same memory as this output, exactly
+    inout: bool = False  # an output whose former contents are read
     doc: str = ""
 
 
@@ -80,11 +81,25 @@ class IterateSpec:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """Grid and block (1 to 3 expressions each) and dynamic shared memory in bytes."""
+    """Grid and block (1 to 3 expressions each) and dynamic shared memory in bytes.
+
+    ``entry`` is the suffix of the function's name; a launch is left out where ``when`` is false.
+    """
 
     grid: tuple[Expression, ...]
     block: tuple[Expression, ...]
     shared: Expression | None = None
+    entry: str = ""
+    when: Expression | None = None
+
+
+@dataclass(frozen=True)
+class WorkspaceSpec:
+    """Memory of a launch's own, unset at first: ``size`` elements."""
+
+    name: str
+    dtype: str
+    size: Expression
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,8 @@ class KernelSpec:
     inputs: tuple[BufferSpec, ...]
     outputs: tuple[BufferSpec, ...]
     launch: LaunchSpec
+    then: tuple[LaunchSpec, ...] = ()  # further launches, in order, with the same arguments
+    workspace: tuple[WorkspaceSpec, ...] = ()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     attrs: Mapping[str, AttrSpec] = field(default_factory=dict)
     lets: tuple[tuple[str, Expression], ...] = ()  # derived values, each may use the former

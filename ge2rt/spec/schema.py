@@ -113,6 +113,7 @@ class BufferEntry(_Model):
     optional: bool = False
     layouts: list[Literal["rowmajor", "strided", "NCHW", "NHWC"]] = []
     overlap: list[str] = []
+    inout: bool = False
     doc: str = ""
 
 
@@ -142,6 +143,20 @@ class LaunchEntry(_Model):
     grid: Launch3
     block: Launch3
     shared: Host = None
+    when: Host = None
+
+
+class ThenEntry(LaunchEntry):
+    """An item of ``then``."""
+
+    entry: KernelName
+
+
+class WorkspaceEntry(_Model):
+    """A value of ``workspace``."""
+
+    dtype: str
+    size: Host
 
 
 class SpecializeEntry(_Model):
@@ -163,6 +178,7 @@ class CasesEntry(_Model):
     dims: dict[str, list[Size]] = {}
     ranks: dict[str, list[list[Size]]] = {}
     attrs: list[dict[str, Any]] = []
+    values: dict[str, Annotated[list[Host], Field(min_length=2, max_length=2)]] = {}
 
 
 class KernelEntry(_Model):
@@ -175,6 +191,8 @@ class KernelEntry(_Model):
     inputs: list[BufferEntry] = []
     outputs: Annotated[list[BufferEntry], Field(min_length=1)]
     launch: LaunchEntry
+    then: list[ThenEntry] = []
+    workspace: dict[Identifier, WorkspaceEntry] = {}
     doc: str = ""
     aliases: list[KernelName] = []
     replace: bool = False
@@ -213,6 +231,8 @@ _MODELS: Mapping[tuple[str, ...], type[_Model]] = {
     ("kernels", "attrs"): AttrEntry,
     ("kernels", "iterate"): IterateEntry,
     ("kernels", "launch"): LaunchEntry,
+    ("kernels", "then"): ThenEntry,
+    ("kernels", "workspace"): WorkspaceEntry,
     ("kernels", "specialize"): SpecializeEntry,
     ("kernels", "tolerance"): ToleranceEntry,
     ("kernels", "cases"): CasesEntry,

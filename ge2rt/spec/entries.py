@@ -73,6 +73,7 @@ def build_kernel(entry: Entry, *, folder: str = "", source: str = "") -> KernelS
         backward=entry.get("backward", ""),
         aliases=tuple(entry.get("aliases", ())),
         doc=entry.get("doc", ""),
+        parity=entry.get("parity", ""),
         cases=entry.get("cases", {}),
         source=source,
         folder=folder,

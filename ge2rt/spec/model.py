@@ -140,6 +140,7 @@ class KernelSpec:
     backward: str = ""
     aliases: tuple[str, ...] = ()
     doc: str = ""
+    parity: str = ""  # where ge_v2 computes something else, and what is right
     cases: Mapping[str, Any] = field(default_factory=dict)  # hints for `ge2rt check`
     source: str = ""  # file:line of the entry
     folder: str = ""  # the templates folder of its file

@@ -194,6 +194,7 @@ class KernelEntry(_Model):
     then: list[ThenEntry] = []
     workspace: dict[Identifier, WorkspaceEntry] = {}
     doc: str = ""
+    parity: str = ""
     aliases: list[KernelName] = []
     replace: bool = False
     types: dict[Identifier, Annotated[list[str], Field(min_length=1)]] = {}

@@ -2,7 +2,151 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {}
+import numpy as np
+
+from ge2rt.spec import numeric
+
+_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+def _sigmoid(x: Any) -> Any:
+    return np.exp(-np.logaddexp(0.0, -x))
+
+
+def _gelu_slope(x: Any) -> Any:
+    t = np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * _SQRT_2_OVER_PI * (1 + 3 * 0.044715 * x * x)
+
+
+def _gelu_erf_slope(x: Any) -> Any:
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return 0.5 * (1 + numeric.erf(x / math.sqrt(2))) + x * density
+
+
+# op -> derivative at x, of (x, alpha, low, high, eps)
+_SLOPE: Mapping[str, Callable[..., Any]] = {
+    "identity": lambda x, *_: np.ones_like(x),
+    "neg": lambda x, *_: -np.ones_like(x),
+    **dict.fromkeys(
+        ("sign", "floor", "ceil", "trunc", "round"), lambda x, *_: np.zeros_like(x)
+    ),
+    "relu": lambda x, *_: np.where(x <= 0, 0.0, 1.0),
+    "leaky_relu": lambda x, a, *_: np.where(x > 0, 1.0, a),
+    "elu": lambda x, a, *_: np.where(x > 0, 1.0, a * np.exp(x)),
+    "sigmoid": lambda x, *_: _sigmoid(x) * (1 - _sigmoid(x)),
+    "tanh": lambda x, *_: 1 / np.cosh(x) ** 2,
+    "gelu": lambda x, *_: _gelu_slope(x),
+    "gelu_erf": lambda x, *_: _gelu_erf_slope(x),
+    "silu": lambda x, *_: _sigmoid(x) + x * _sigmoid(x) * (1 - _sigmoid(x)),
+    "softplus": lambda x, *_: _sigmoid(x),
+    "exp": lambda x, *_: np.exp(x),
+    "exp2": lambda x, *_: math.log(2) * np.exp2(x),
+    "expm1": lambda x, *_: np.exp(x),
+    "log": lambda x, _a, _l, _h, eps: 1 / (x + eps),
+    "log2": lambda x, *_: 1 / (x * math.log(2)),
+    "log1p": lambda x, *_: 1 / (1 + x),
+    "sqrt": lambda x, _a, _l, _h, eps: 1 / (2 * np.sqrt(x + eps)),
+    "rsqrt": lambda x, _a, _l, _h, eps: -0.5 * np.power(x + eps, -1.5),
+    "reciprocal": lambda x, *_: -1 / x**2,
+    "abs": lambda x, *_: np.sign(x),
+    "square": lambda x, *_: 2 * x,
+    "sin": lambda x, *_: np.cos(x),
+    "cos": lambda x, *_: -np.sin(x),
+    "tan": lambda x, *_: 1 / np.cos(x) ** 2,
+    "erf": lambda x, *_: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    "clip": lambda x, _a, low, high, _e: np.where((x >= low) & (x <= high), 1.0, 0.0),
+}
+
+# op -> derivative where the function's value is y, of (y, alpha)
+_SLOPE_AT_VALUE: Mapping[str, Callable[..., Any]] = {
+    "relu": lambda y, _: np.where(y <= 0, 0.0, 1.0),
+    "leaky_relu": lambda y, a: np.where(y > 0, 1.0, a),
+    "elu": lambda y, a: np.where(y > 0, 1.0, y + a),
+    "sigmoid": lambda y, _: y - y * y,
+    "softplus": lambda y, _: 1 - np.exp(-y),
+    "tanh": lambda y, _: 1 - y * y,
+    "exp": lambda y, _: y,
+    "exp2": lambda y, _: math.log(2) * y,
+    "expm1": lambda y, _: y + 1,
+    "sqrt": lambda y, _: 1 / (2 * y),
+    "rsqrt": lambda y, _: -(y**3) / 2,
+    "reciprocal": lambda y, _: -(y**2),
+    "tan": lambda y, _: 1 + y**2,
+}
+
+
+def unary_bwd(
+    op: str, gY: Any, X: Any = None, Y: Any = None, alpha: Any = 0.01,
+    low: Any = -math.inf, high: Any = math.inf, eps: Any = 0.0,
+) -> Any:  # fmt: skip
+    """``gY`` times the derivative of a unary function, at ``X`` or where its value is ``Y``."""
+    if X is None and Y is not None and op in _SLOPE_AT_VALUE:
+        return gY * _SLOPE_AT_VALUE[op](Y, alpha)
+    return gY * _SLOPE[op](gY if X is None else X, alpha, low, high, eps)
+
+
+# op -> (by a, by b), each of (a, b)
+_PARTIALS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "add": (lambda a, b: 1.0, lambda a, b: 1.0),
+    "sub": (lambda a, b: 1.0, lambda a, b: -1.0),
+    "mul": (lambda a, b: b, lambda a, b: a),
+    "div": (lambda a, b: 1 / b, lambda a, b: -a / b**2),
+    "max": (lambda a, b: _share(a > b, a == b), lambda a, b: _share(b > a, a == b)),
+    "min": (lambda a, b: _share(a < b, a == b), lambda a, b: _share(b < a, a == b)),
+    "pow": (
+        lambda a, b: np.where(b == 0, 0.0, b * np.power(a, b - 1)),
+        lambda a, b: np.where((a == 0) & (b >= 0), 0.0, np.power(a, b) * np.log(a)),
+    ),
+}
+
+
+def _share(wins: Any, ties: Any) -> Any:
+    return np.where(ties, 0.5, np.where(wins, 1.0, 0.0))
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """``g`` added up over the axes along which ``shape`` was broadcast to its shape."""
+    g = np.sum(g, axis=tuple(range(g.ndim - len(shape))))
+    widened = tuple(a for a, e in enumerate(shape) if e == 1)
+    return np.sum(g, axis=widened, keepdims=True)
+
+
+def binary_bwd(op: str, gY: Any, A: Any, B: Any, alpha: Any = 1.0, beta: Any = 1.0) -> Any:
+    """Gradients of ``op(alpha * A, beta * B)``; two equal values share that of max and min."""
+    by_a, by_b = _PARTIALS[op]
+    a, b = alpha * A, beta * B
+    return (
+        unbroadcast(gY * alpha * by_a(a, b), A.shape),
+        unbroadcast(gY * beta * by_b(a, b), B.shape),
+    )
+
+
+def softmax_bwd(
+    gY: Any, Y: Any, X: Any, mask: Any, mask_shape: Any,
+    axis: Any = -1, scale: Any = 1.0, log: Any = False,
+) -> Any:  # fmt: skip
+    """gX and gmask of softmax (or its logarithm), by its Jacobian for each row.
+
+    ``dY_i / dz_j = Y_i (delta_ij - Y_j)`` and ``dlogY_i / dz_j = delta_ij - Y_j``, z = scale X + mask.
+    """
+    if Y is None:
+        Y = numeric.softmax(X * scale if mask is None else X * scale + mask, axis, 1.0, log)
+    p = np.moveaxis(np.exp(Y) if log else Y, axis, -1)
+    g = np.moveaxis(gY, axis, -1)
+    gz = np.zeros(p.shape)
+    for row in np.ndindex(p.shape[:-1]):
+        jacobian = np.eye(p.shape[-1]) - p[row]
+        gz[row] = g[row] @ (jacobian if log else p[row][:, None] * jacobian)
+    gz = np.moveaxis(gz, -1, axis)
+    return scale * gz, unbroadcast(gz, mask_shape)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "softmax_bwd": softmax_bwd,
+    "binary_bwd": binary_bwd,
+    "unary_bwd": unary_bwd,
+}

@@ -1,0 +1,95 @@
+"""Meanings of the gradients of ``kernels/rows.yaml``: against central differences and by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge2rt.spec import numeric
+from ge2rt.spec.library import rows
+
+RNG = np.random.default_rng(5)
+
+
+def slopes(f: Callable[[Any], Any], x: Any, g: Any, step: float = 1e-6) -> Any:
+    """Gradient of ``sum(g * f(x))`` by central differences."""
+    found = np.zeros_like(x)
+    for at in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[at] += step
+        down[at] -= step
+        found[at] = np.sum(g * (f(up) - f(down))) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("op", sorted(rows._SLOPE))
+def test_unary_by_argument(op: str) -> None:
+    x = RNG.uniform(0.1, 1.4, 40)
+    if op not in ("log", "log2", "sqrt", "rsqrt", "tan"):
+        x *= np.where(RNG.random(40) < 0.5, -0.9, 1.1)
+    g = RNG.standard_normal(40)
+    extra = (0.3, -0.5, 0.7, 0.25)
+    right = slopes(lambda v: numeric.unary(op, v, *extra), x, g)
+    np.testing.assert_allclose(rows.unary_bwd(op, g, x, None, *extra), right, 1e-6, 1e-8)
+
+
+@pytest.mark.parametrize("op", sorted(rows._SLOPE_AT_VALUE))
+def test_unary_by_value_is_unary_by_argument(op: str) -> None:
+    x = RNG.uniform(0.1, 1.4, 40)
+    if op not in ("sqrt", "rsqrt"):
+        x *= np.where(RNG.random(40) < 0.5, -1, 1)
+    g = RNG.standard_normal(40)
+    y = numeric.unary(op, x, 0.3)
+    right = rows.unary_bwd(op, g, x, None, 0.3)
+    np.testing.assert_allclose(rows.unary_bwd(op, g, None, y, 0.3), right, 1e-9)
+
+
+def test_unary_at_kinks_as_pytorch_has_it() -> None:
+    zero, g = np.zeros(1), np.array([3.0])
+    right = {"relu": 0.0, "leaky_relu": 0.6, "elu": 0.6, "abs": 0.0, "sign": 0.0}
+    assert {op: rows.unary_bwd(op, g, zero, None, 0.2)[0] for op in right} == pytest.approx(right)
+    edges = rows.unary_bwd("clip", np.ones(4), np.array([-1.0, 1.0, -1.1, 1.1]), None, 0, -1, 1)
+    assert edges.tolist() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("op", sorted(rows._PARTIALS))
+@pytest.mark.parametrize(("sa", "sb"), [((3, 4), (4,)), ((3, 1), (2, 1, 4)), ((), (3,))])
+def test_binary(op: str, sa: Any, sb: Any) -> None:
+    a, b = RNG.uniform(0.3, 2, sa), RNG.uniform(0.3, 2, sb)
+    g = RNG.standard_normal(np.broadcast_shapes(sa, sb))
+    ga, gb = rows.binary_bwd(op, g, a, b, 0.7, 1.3)
+    np.testing.assert_allclose(
+        ga, slopes(lambda v: numeric.binary(op, v, b, 0.7, 1.3), a, g), 1e-6, 1e-8
+    )
+    np.testing.assert_allclose(
+        gb, slopes(lambda v: numeric.binary(op, a, v, 0.7, 1.3), b, g), 1e-6, 1e-8
+    )
+
+
+def test_binary_ties_and_zeros() -> None:
+    one = np.ones(1)
+    assert [float(v[0]) for v in rows.binary_bwd("max", one, one, one)] == [0.5, 0.5]
+    zero = np.zeros(1)
+    assert [float(v[0]) for v in rows.binary_bwd("pow", one, zero, zero)] == [0, 0]
+    assert [float(v[0]) for v in rows.binary_bwd("pow", one, zero, one)] == [1, 0]
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(("axis", "masked"), [(-1, (1, 4)), (0, (3, 1)), (1, (3, 4))])
+def test_softmax(log: bool, axis: int, masked: Any) -> None:
+    x, mask = RNG.standard_normal((3, 4)), RNG.standard_normal(masked)
+    g = RNG.standard_normal((3, 4))
+
+    def forward(x: Any, mask: Any) -> Any:
+        return numeric.softmax(x * 1.7 + mask, axis, 1.0, log)
+
+    gx, gmask = rows.softmax_bwd(g, None, x, mask, masked, axis, 1.7, log)
+    np.testing.assert_allclose(gx, slopes(lambda v: forward(v, mask), x, g), 1e-6, 1e-8)
+    np.testing.assert_allclose(gmask, slopes(lambda v: forward(x, v), mask, g), 1e-6, 1e-8)
+    y = forward(x, mask)
+    by_y = rows.softmax_bwd(g, y, None, None, masked, axis, 1.7, log)
+    np.testing.assert_allclose(by_y[0], gx, 1e-9, 1e-12)
+    np.testing.assert_allclose(by_y[1], gmask, 1e-9, 1e-12)

@@ -28,7 +28,7 @@ def slopes(f: Callable[[Any], Any], x: Any, g: Any, step: float = 1e-6) -> Any:
 @pytest.mark.parametrize("op", sorted(rows._SLOPE))
 def test_unary_by_argument(op: str) -> None:
     x = RNG.uniform(0.1, 1.4, 40)
-    if op not in ("log", "log2", "sqrt", "rsqrt", "tan"):
+    if op not in ("log", "log1p", "log2", "sqrt", "rsqrt", "tan"):
         x *= np.where(RNG.random(40) < 0.5, -0.9, 1.1)
     g = RNG.standard_normal(40)
     extra = (0.3, -0.5, 0.7, 0.25)
@@ -73,8 +73,9 @@ def test_binary_ties_and_zeros() -> None:
     one = np.ones(1)
     assert [float(v[0]) for v in rows.binary_bwd("max", one, one, one)] == [0.5, 0.5]
     zero = np.zeros(1)
-    assert [float(v[0]) for v in rows.binary_bwd("pow", one, zero, zero)] == [0, 0]
-    assert [float(v[0]) for v in rows.binary_bwd("pow", one, zero, one)] == [1, 0]
+    with np.errstate(all="ignore"):
+        assert [float(v[0]) for v in rows.binary_bwd("pow", one, zero, zero)] == [0, 0]
+        assert [float(v[0]) for v in rows.binary_bwd("pow", one, zero, one)] == [1, 0]
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -31,9 +31,7 @@ def _gelu_erf_slope(x: Any) -> Any:
 _SLOPE: Mapping[str, Callable[..., Any]] = {
     "identity": lambda x, *_: np.ones_like(x),
     "neg": lambda x, *_: -np.ones_like(x),
-    **dict.fromkeys(
-        ("sign", "floor", "ceil", "trunc", "round"), lambda x, *_: np.zeros_like(x)
-    ),
+    **dict.fromkeys(("sign", "floor", "ceil", "trunc", "round"), lambda x, *_: np.zeros_like(x)),
     "relu": lambda x, *_: np.where(x <= 0, 0.0, 1.0),
     "leaky_relu": lambda x, a, *_: np.where(x > 0, 1.0, a),
     "elu": lambda x, a, *_: np.where(x > 0, 1.0, a * np.exp(x)),
@@ -129,9 +127,10 @@ def softmax_bwd(
     gY: Any, Y: Any, X: Any, mask: Any, mask_shape: Any,
     axis: Any = -1, scale: Any = 1.0, log: Any = False,
 ) -> Any:  # fmt: skip
-    """gX and gmask of softmax (or its logarithm), by its Jacobian for each row.
+    """Gradients by X and mask of softmax (or its logarithm), by the Jacobian of each row.
 
-    ``dY_i / dz_j = Y_i (delta_ij - Y_j)`` and ``dlogY_i / dz_j = delta_ij - Y_j``, z = scale X + mask.
+    With ``z = scale X + mask``: ``dY_i / dz_j = Y_i (delta_ij - Y_j)``, and of the logarithm
+    ``delta_ij - Y_j``.
     """
     if Y is None:
         Y = numeric.softmax(X * scale if mask is None else X * scale + mask, axis, 1.0, log)

@@ -23,6 +23,7 @@ from ge2rt.run.plan import Plan
 from ge2rt.run.select import Choice, choose, complete, refused, require
 from ge2rt.run.stub import get_stub
 from ge2rt.spec.descs import desc_of
+from ge2rt.spec.match import counted
 from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
 from ge2rt.spec.registry import default_registry
 
@@ -45,7 +46,7 @@ def launch(
             ``__cuda_array_interface__`` or DLPack, Python scalars (they take the first array's
             dtype); None for an absent optional input.
         out: array (or tuple or list of arrays) to write into; what is None is allocated beside
-            the inputs.
+            the inputs. The items of a list of buffers stand one by one, here and in ``arrays``.
         stream: 0, a raw stream, or a :class:`Stream`.
         device: where to run; by default where the inputs lie.
         exclude: kernels that may not be chosen for an op type.
@@ -60,11 +61,22 @@ def launch(
 
     """
     operands = _operands(arrays)
-    where = _device(operands, device)
-    kernel, inputs = _resolve(name, operands, attrs, where, names_of(exclude, "exclude"))
-    descs = complete(kernel, inputs, attrs)
+    excluded = names_of(exclude, "exclude")
+    of_op = default_registry().kernels_of(name)
+    kernels = of_op or [find_kernel(name)]
+    given = _given(out) if any(kernel.reads_outputs for kernel in kernels) else ()
+    where = _device([*operands, *given], device)
+    known = tuple(_desc(o, where) if o is not None else None for o in given)
+    inputs = [_desc(o, where) if o is not None else None for o in operands]
+    kernel = kernels[0]
+    if of_op:
+        props = where.props
+        ranked = choose(of_op, inputs, attrs, props, exclude=excluded, infer=True, given=known)
+        kernel = require(ranked).kernel
+    descs = complete(kernel, inputs, attrs, known)
     if isinstance(descs, Refusal):
         raise refused(descs, kernel.name)
+    kernel = counted(kernel, descs)
     outputs = _outputs(kernel, descs[len(kernel.inputs) :], out, operands, where)
     padded = [*operands, *(None,) * (len(kernel.inputs) - len(operands)), *outputs]
     handle = _handle(stream)
@@ -251,16 +263,10 @@ def _kernels(op: str) -> Sequence[KernelSpec]:
     return default_registry().kernels_of(op) or [find_kernel(op)]
 
 
-def _resolve(
-    name: str, operands: Sequence[Operand | None], attrs: Mapping[str, Any], where: Device,
-    exclude: tuple[str, ...],
-) -> tuple[KernelSpec, list[BufferDesc | None]]:  # fmt: skip
-    """The kernel to run, and the descs of its inputs."""
-    descs = [_desc(o, where) if o is not None else None for o in operands]
-    if default_registry().kernels_of(name):
-        ranked = choose(_kernels(name), descs, attrs, where.props, exclude=exclude, infer=True)
-        return require(ranked).kernel, descs
-    return find_kernel(name), descs
+def _given(out: Any) -> Sequence[Operand | None]:
+    """The outputs of a call, described."""
+    arrays = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
+    return [None if a is None else describe(a, f"out[{i}]") for i, a in enumerate(arrays)]
 
 
 def _desc(operand: Operand, where: Device) -> BufferDesc:

@@ -31,7 +31,7 @@ _RENDERER = (
 # Parts of a declaration that no source depends on.
 _SILENT = frozenset({
     "doc", "aliases", "score", "reference", "tolerance", "backward", "requires", "source", "folder",
-    "min_mnk", "param_block", "cases", "parity",
+    "min_mnk", "param_block", "cases", "parity", "within", "counted",
 })  # fmt: skip
 
 _kernels: dict[int, tuple[KernelSpec, str]] = {}

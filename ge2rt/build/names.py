@@ -75,7 +75,7 @@ def extent_lets(bound: Bound) -> tuple[str, ...]:
     """The lets whose value may follow from extents."""
     scalars = {n for n in dimension_names(bound) if isinstance(bound.names[n], int)}
     shapes = set(dimension_names(bound)) - scalars
-    shapes |= {b.name for b in bound.kernel.buffers}
+    shapes |= {b.name for b in bound.kernel.buffers} | set(bound.kernel.items.values())
     found: list[str] = []
     for name, expression in bound.kernel.lets:
         if _follows_extents(expression, scalars | set(found), shapes):

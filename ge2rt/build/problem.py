@@ -91,6 +91,12 @@ def _assemble(
         names[f"{name}_shape"] = space.shape
         names[f"{name}_strides"] = space.strides
         names[f"{name}_vec"] = space_vector(space, bound, aligned)
+        if (
+            of_all := bound.kernel.items.get(name)
+        ) is not None:  # the facts of each item, as tuples
+            for fact in ("size", "rank", "shape", "strides", "vec"):
+                former = names.get(f"{of_all}_{fact}", ())
+                names[f"{of_all}_{fact}"] = (*former, names[f"{name}_{fact}"])
     if complete and tunables is not None:
         chosen = dict(tunables)
     else:
@@ -192,7 +198,8 @@ def _runtime_slot(attr: AttrSpec, value: Any, wide_float: bool, wide_int: bool) 
     if attr.type == "bool":
         return ArgSlot("scalar", attr.name, "?", bool(value))
     if attr.type == "float":
-        return ArgSlot("scalar", attr.name, "d" if wide_float else "f", float(value))
+        wide = wide_float or attr.wide
+        return ArgSlot("scalar", attr.name, "d" if wide else "f", float(value))
     if attr.type == "int":
         fits = -(2**31) <= value < 2**31
         return ArgSlot("scalar", attr.name, "i" if fits and not wide_int else "q", int(value))

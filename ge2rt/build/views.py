@@ -134,6 +134,9 @@ def namespace(problem: Problem) -> dict[str, Any]:
     names.update({name: TypeView(dtype) for name, dtype in bound.types.items()})
     names.update(buffers)
     names.update({name: SpaceView(problem, space) for name, space in problem.spaces.items()})
+    for name, of_all in bound.kernel.items.items():  # a list of the views of its items
+        if name in names and (name in buffers or name in problem.spaces):
+            names[of_all] = [*names.get(of_all, ()), names[name]]
     names.update(
         kernel=entry_name(problem), params=parameters(problem), headers=_headers(problem),
         is_static=problem.static, aligned=problem.aligned,

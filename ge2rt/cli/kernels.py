@@ -84,7 +84,7 @@ def _unknown_op(name: str) -> InvalidArgumentError:
 
 
 def _brief(buffers: tuple[BufferSpec, ...]) -> str:
-    return " ".join(b.name + ("?" if b.optional else "") for b in buffers)
+    return " ".join(b.name + ("?" if b.optional else "..." if b.many else "") for b in buffers)
 
 
 def _declaration(spec: KernelSpec) -> list[str]:
@@ -107,6 +107,7 @@ def _declaration(spec: KernelSpec) -> list[str]:
 def _operand(buffer: BufferSpec) -> str:
     shape = buffer.formula.text if buffer.formula else ", ".join(map(str, buffer.pattern or ()))
     note = " (optional)" if buffer.optional else ""
+    note += f" (a list of 1 to {buffer.many})" if buffer.many else ""
     return f"  {buffer.role:<9} {buffer.name}: {buffer.dtype}[{shape}]{note}"
 
 

@@ -13,7 +13,7 @@ from ge2rt.base.shapes import canonical_strides, contiguous_strides
 from ge2rt.run.cases import Case
 from ge2rt.spec.expr import constant
 from ge2rt.spec.match import match
-from ge2rt.spec.model import Bound, BufferDesc, Tolerance
+from ge2rt.spec.model import Bound, BufferDesc, BufferSpec, Tolerance
 from ge2rt.spec.reference import evaluate_reference
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -101,7 +101,7 @@ def make_arrays(case: Case) -> CaseArrays:
         dtype = DTYPES[case.dtype(spec)]
         values = None
         if spec.role == "input" or spec.inout:
-            values = _values(rng, case.shapes[spec.name], dtype, _bounds(case, spec.name))
+            values = _values(rng, case.shapes[spec.name], dtype, _bounds(case, spec))
         buffers[spec.name] = _lay(layout, case.shapes[spec.name], dtype, values)
     names = [b.name for b in case.kernel.buffers]
     descs = [_describe(case, b, buffers[b.name]) if b.name in buffers else None
@@ -120,10 +120,11 @@ def make_arrays(case: Case) -> CaseArrays:
     return CaseArrays(case, bound, buffers, outputs)
 
 
-def _bounds(case: Case, name: str) -> tuple[Any, Any] | None:
-    """What `cases: values:` says of a buffer: the least value, and what values stay below."""
-    texts = case.kernel.cases.get("values", {}).get(name)
-    if texts is None:
+def _bounds(case: Case, spec: BufferSpec) -> tuple[Any, Any] | None:
+    """The least value of a buffer, and what values stay below, by `cases: values:` or `within:`."""
+    texts = case.kernel.cases.get("values", {}).get(spec.group or spec.name)
+    limits = spec.within if texts is None else tuple(constant(text) for text in texts)
+    if limits is None:
         return None
     descs = [
         BufferDesc(s, DTYPES[case.dtype(b)], canonical_strides(s, contiguous_strides(s)))
@@ -132,7 +133,7 @@ def _bounds(case: Case, name: str) -> tuple[Any, Any] | None:
     ]  # fmt: skip
     bound = match(case.kernel, descs, case.attrs)
     assert isinstance(bound, Bound), f"{case}: {bound}"
-    low, high = (constant(text).evaluate(bound.names) for text in texts)
+    low, high = (limit.evaluate(bound.names) for limit in limits)
     return low, high
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import Ge2rtError
 from ge2rt.base.shapes import canonical_strides, contiguous_strides
+from ge2rt.spec.lists import with_items
 from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import AttrSpec, Bound, BufferDesc, BufferSpec, KernelSpec
 
@@ -28,6 +29,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 LAYOUTS = ("contiguous", "transposed", "sliced", "negative", "offset", "broadcast")
 QUICK, FULL = 32, 160
+_ITEMS = 5  # of a list, at most
 _TRIES = 60  # attempts for each case that is wanted
 
 Dims = Mapping[str, "int | tuple[int, ...]"]
@@ -119,6 +121,7 @@ class _Maker:
     def __init__(self, kernel: KernelSpec) -> None:
         self.kernel = kernel
         self.seed = zlib.crc32(kernel.name.encode())
+        self.declared = kernel
         self.hints = kernel.cases
         choices = [len(a.choices) for a in kernel.attrs.values()]
         self.longest = max([len(t) for t in kernel.types.values()] + choices, default=1)
@@ -136,9 +139,12 @@ class _Maker:
         """Remember what an accepted case used; a dtype counts only where something is launched."""
         self.number += 1
         types = {} if case.empty else case.types
-        self.used.update(
-            (n, v) for n, v in (*types.items(), *case.attrs.items(), *case.dims.items())
-        )
+        dims = ((self.base(n), v) for n, v in case.dims.items())
+        self.used.update((n, v) for n, v in (*types.items(), *case.attrs.items(), *dims))
+
+    def base(self, name: str) -> str:
+        """The declared name of a dimension: that of a list for one of its items'."""
+        return self.kernel.items.get(name, name)
 
     def pick(self, name: str, options: Sequence[Any]) -> Any:
         """One of the options, mostly one that was used least."""
@@ -150,6 +156,9 @@ class _Maker:
     def make(self, attempt: int, wanted: Mapping[str, str] | None = None) -> Case | None:
         """Draw a case (with the dtypes ``wanted``); None if the kernel refuses what was drawn."""
         self.random = random.Random(self.seed * 1_000_003 + attempt)
+        if self.declared.many:
+            count = self.random.randint(1, min(_ITEMS, self.declared.many))
+            self.kernel = with_items(self.declared, count)
         dims = self.dims()
         types = {name: self.pick(name, dtypes) for name, dtypes in self.kernel.types.items()}
         types |= wanted or {}
@@ -175,13 +184,15 @@ class _Maker:
         return result
 
     def extent(self, name: str) -> int:
+        name = self.base(name)
         return int(self.pick(name, self.hints.get("dims", {}).get(name, EXTENTS)))
 
     def star(self, name: str, known: Dims) -> tuple[int, ...]:
+        own, name = name in self.kernel.items, self.base(name)
         hinted = [tuple(shape) for shape in self.hints.get("ranks", {}).get(name, ())]
         shapes = [v for v in known.values() if isinstance(v, tuple)]
         scalars = [v for v in known.values() if isinstance(v, int)]
-        if hinted or not (shapes or scalars):
+        if hinted or own or not (shapes or scalars):
             picked: tuple[int, ...] = self.pick(name, hinted or SHAPES)
             return picked
         if shapes:
@@ -233,9 +244,13 @@ class _Maker:
     def shapes(self, case: Case, absent: set[str]) -> dict[str, tuple[int, ...]] | None:
         """Find the shape of each buffer; None where the kernel refuses the case."""
         inputs = [None if b.name in absent else _desc(case, b) for b in self.kernel.inputs]
+        read = [
+            _desc(case, b) if b.inout and b.pattern is not None and b.name not in absent else None
+            for b in self.kernel.outputs
+        ]
         wanted = [b.name for b in self.kernel.outputs if b.optional and b.name not in absent]
         try:
-            outputs = infer_outputs(self.kernel, inputs, case.attrs, optional=wanted)
+            outputs = infer_outputs(self.kernel, inputs, case.attrs, optional=wanted, given=read)
         except Ge2rtError as fault:
             self.refusals[fault.record.message] += 1
             return None

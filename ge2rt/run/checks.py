@@ -109,6 +109,23 @@ def check_pointers(bound: Bound, pointers: Sequence[int]) -> None:
         )  # fmt: skip
 
 
+def check_values(bound: Bound, pointers: Sequence[int]) -> None:
+    """Refuse values outside the bounds that inputs are declared ``within``; reads host memory."""
+    for spec, desc, pointer in zip(bound.kernel.buffers, bound.descs, pointers, strict=True):
+        if spec.within is None or desc is None or size_of(desc.shape) == 0:
+            continue
+        low, high = (limit.evaluate(bound.names) for limit in spec.within)
+        values = _view(desc, pointer).view(desc.dtype.numpy)
+        if low <= values.min() and values.max() < high:
+            continue
+        at = np.unravel_index(int(np.argmax((values < low) | (values >= high))), values.shape)
+        where = f" at {list(map(int, at))}" if desc.shape else ""
+        raise InvalidArgumentError(
+            "value out of range", kernel=bound.kernel.name, argument=spec.name,
+            expected=f"{low} <= {spec.name} < {high}", got=f"{values[at]}{where}",
+        )  # fmt: skip
+
+
 def overlaps(bound: Bound, pointers: Sequence[int]) -> list[tuple[int, int]]:
     """(output, other buffer) pairs that share memory in a way the kernel does not allow."""
     kernel = bound.kernel

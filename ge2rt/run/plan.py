@@ -16,7 +16,7 @@ from ge2rt.build.compile import build
 from ge2rt.build.problem import make_problem
 from ge2rt.build.records import Binary, Problem, Source
 from ge2rt.device.api import Device, Function, Launcher, LaunchShape, Module
-from ge2rt.run.checks import as_pointers, check_pointers, place
+from ge2rt.run.checks import as_pointers, check_pointers, check_values, place
 from ge2rt.run.fastpath import Run, Target, compile_fast
 from ge2rt.run.modules import load_module
 from ge2rt.run.parameters import check_parameters
@@ -89,6 +89,8 @@ class Plan:
         self.is_empty = all(d is not None and size_of(d.shape) == 0 for d in outputs)
         self._scratch = Scratch(device, self.kernel)
         self.record: Record | None = None  # for the launch stub, once the plan has run
+        # values that the host can see are looked at before each launch
+        self._is_watched = device.accepts("cpu") and any(b.within for b in bound.kernel.inputs)
         self.run: Run = self._slow
 
     def __call__(self, buffers: Sequence[int], stream: int = 0, workspace: int = 0) -> int:
@@ -112,7 +114,8 @@ class Plan:
     @property
     def is_single(self) -> bool:
         """Whether a call is one launch without memory of its own, as native code can do it."""
-        return not (self.bound.kernel.then or self.bound.kernel.workspace)
+        kernel = self.bound.kernel
+        return not (kernel.then or kernel.workspace or self._is_watched)
 
     @cached_property
     def workspace(self) -> int:
@@ -167,6 +170,8 @@ class Plan:
         check_pointers(self.bound, pointers)
         if self.is_empty:
             return 0
+        if self._is_watched:
+            check_values(self.bound, pointers)
         aligned = self._is_aligned(pointers)
         variant = self.compiled(aligned=aligned)
         with self._scratch.lent(self.workspace, stream, workspace) as scratch:

@@ -112,16 +112,18 @@ def choose(
     *,
     exclude: Collection[str] = (),
     infer: bool = False,
+    given: Sequence[BufferDesc | None] = (),
 ) -> Choice:
     """Rank the kernels (of one op type) for a call. Ties go to the earlier declared one.
 
-    With ``infer``, ``descs`` are the inputs only and each kernel's outputs follow from them.
+    With ``infer``, ``descs`` are the inputs only and each kernel's outputs follow from them and
+    from ``given`` (see :func:`complete`).
     """
     ranked = []
     for kernel in kernels:
         if kernel.name in exclude:
             continue
-        full = complete(kernel, descs, attrs) if infer else tuple(descs)
+        full = complete(kernel, descs, attrs, given) if infer else tuple(descs)
         result = full if isinstance(full, Refusal) else match(kernel, full, attrs, props)
         if isinstance(result, Refusal):
             ranked.append(Candidate(kernel, {"declared": kernel.score}, None, result))
@@ -148,12 +150,20 @@ def require(choice: Choice) -> Candidate:
 
 
 def complete(
-    kernel: KernelSpec, inputs: Sequence[BufferDesc | None], attrs: Mapping[str, Any]
+    kernel: KernelSpec,
+    inputs: Sequence[BufferDesc | None],
+    attrs: Mapping[str, Any],
+    given: Sequence[BufferDesc | None] = (),
 ) -> tuple[BufferDesc | None, ...] | Refusal:
-    """Input descs (optional ones filled in as None) plus the outputs that follow from them."""
-    missing = len(kernel.inputs) - len(inputs)
+    """Input descs (optional ones filled in as None) plus the outputs that follow from them.
+
+    ``given`` are the outputs that the caller has, for kernels that read their outputs.
+    """  # fmt: skip
+    missing = 0 if kernel.many else len(kernel.inputs) - len(inputs)
     padded = (*inputs, *(None,) * max(missing, 0))
     try:
+        if kernel.reads_outputs and given:
+            return (*padded, *infer_outputs(kernel, padded, attrs, given=given))
         return (*padded, *infer_outputs(kernel, padded, attrs))
     except InvalidArgumentError as fault:
         record = fault.record

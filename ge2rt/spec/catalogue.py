@@ -13,10 +13,10 @@ _HEAD = """\
 
 Made from `kernels.yaml` and the files it includes (`python -m pytest tests/null/test_operations.py
 --update-golden` writes this page). Buffers are passed inputs first, then outputs, in the order of
-the tables; `?` marks one that may be absent (0 or None). Attributes go into `descs["attrs"]`, or
-into `ge2rt.launch` by name. The meaning is NumPy's, computed in f64; a result may differ from it by
-`atol + rtol * |value|`. A kernel answers -1 to a call that does not fit its buffers and attributes,
-and the code given with each condition where that does not hold.
+the tables; `?` marks one that may be absent (0 or None), `...` a list of them. Attributes go into
+`descs["attrs"]`, or into `ge2rt.launch` by name. The meaning is NumPy's, computed in f64; a result
+may differ from it by `atol + rtol * |value|`. A kernel answers -1 to a call that does not fit its
+buffers and attributes, and the code given with each condition where that does not hold.
 """
 _SIGN = {True: -1, False: -3}
 
@@ -83,10 +83,14 @@ def _buffer(kernel: KernelSpec, buffer: BufferSpec) -> str:
     named = f"{buffer.dtype}: {dtypes}" if buffer.dtype in kernel.types else dtypes
     shape = buffer.formula.text if buffer.formula else ", ".join(map(str, buffer.pattern or ()))
     told = [buffer.doc] if buffer.doc else []
+    told += [f"a list of 1 to {buffer.many}"] if buffer.many else []
     told += ["contents are read"] if buffer.inout else []
+    if buffer.within is not None:
+        low, high = buffer.within
+        told.append(f"{low.text} <= {buffer.name} < {high.text}")
     told += [f"may be {' or '.join(buffer.overlap)} itself"] if buffer.overlap else []
     role = "in" if buffer.role == "input" else "out"
-    name = f"`{buffer.name}`" + "?" * buffer.optional
+    name = f"`{buffer.name}`" + "?" * buffer.optional + "..." * bool(buffer.many)
     return _row(name, role, named, f"`{shape}`" if buffer.formula else f"[{shape}]", *_join(told))
 
 

@@ -85,7 +85,7 @@ def _named(entries: Entry) -> tuple[tuple[str, Expression], ...]:
 
 
 def _buffer(entry: Entry, role: str) -> BufferSpec:
-    shape = entry["shape"]
+    shape, within = entry["shape"], entry.get("within")
     rest: dict[str, Any] = {k: tuple(entry[k]) for k in ("layouts", "overlap") if entry.get(k)}
     return BufferSpec(
         name=entry["name"],
@@ -95,6 +95,8 @@ def _buffer(entry: Entry, role: str) -> BufferSpec:
         formula=parse(shape) if isinstance(shape, str) else None,
         optional=entry.get("optional", False),
         inout=entry.get("inout", False),
+        many=entry.get("many") or 0,
+        within=(constant(within[0]), constant(within[1])) if within else None,
         doc=entry.get("doc", ""),
         **rest,
     )
@@ -112,6 +114,7 @@ def attr_spec(name: str, entry: Entry) -> AttrSpec:
         minimum=entry.get("min"),
         maximum=entry.get("max"),
         runtime=entry.get("runtime", False),
+        wide=entry.get("wide", False),
         doc=entry.get("doc", ""),
     )
 

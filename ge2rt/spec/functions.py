@@ -42,12 +42,14 @@ def _positive(value: Any, what: str) -> int:
     return int(value)
 
 
-def _ceildiv(value: Any, step: Any) -> int:
+def _ceildiv(value: Any, step: Any) -> Any:
+    if isinstance(value, tuple):  # of each
+        return tuple(_ceildiv(v, step) for v in value)
     return -(-_int(value, "ceildiv") // _int(step, "ceildiv"))
 
 
 def _align(value: Any, step: Any) -> int:
-    return _ceildiv(value, step) * int(step)
+    return int(_ceildiv(_int(value, "align"), step)) * int(step)
 
 
 def _next_pow2(value: Any) -> int:
@@ -72,8 +74,37 @@ def _total(values: Any) -> Any:
     return sum(values)
 
 
+def _is_list(value: Any) -> bool:
+    """Whether it is what the name of a list of buffers stands for."""
+    return isinstance(value, tuple) and any(isinstance(v, BufferDesc) for v in value)
+
+
 def _length(values: Any) -> int:
-    return len(_ints(values, "len"))
+    return len(values if _is_list(values) else _ints(values, "len"))
+
+
+def _size(value: Any) -> Any:
+    if _is_list(value):
+        return tuple(_size(v) for v in value)
+    return shapes.size_of(_ints(value, "size"))
+
+
+def _joined(buffers: Any, axis: Any) -> tuple[int, ...]:
+    """The shape of the items of a list one behind the other along an axis."""
+    if not _is_list(buffers):
+        raise TypeError("joined takes the name of a list of buffers")
+    first = buffers[0].shape
+    (along,) = shapes.normalize_axes((_int(axis, "joined"),), len(first))
+    for number, buffer in enumerate(buffers):
+        fits = len(buffer.shape) == len(first) and all(
+            a == along or extent == first[a] for a, extent in enumerate(buffer.shape)
+        )
+        if not fits:
+            raise ValueError(
+                f"item {number} is {list(buffer.shape)}, item 0 {list(first)}: they may differ "
+                f"along axis {along} only"
+            )
+    return (*first[:along], sum(b.shape[along] for b in buffers), *first[along + 1 :])
 
 
 def _range(*limits: Any) -> tuple[int, ...]:
@@ -170,7 +201,8 @@ HOST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "extent": _extent,
     "rank": lambda buffer: len(_ints(buffer, "rank")),
     "shape": lambda buffer: _buffer(buffer, "shape").shape,
-    "size": lambda buffer: shapes.size_of(_ints(buffer, "size")),
+    "size": _size,
+    "joined": _joined,
     "dtype": lambda buffer: _buffer(buffer, "dtype").dtype.name,
     "sizeof": lambda t: _dtype(t).itemsize,
     "is_float": lambda t: _dtype(t).is_float,

@@ -11,6 +11,7 @@ from ge2rt.base.errors import Ge2rtError, InvalidArgumentError, Status, Unsuppor
 from ge2rt.base.shapes import canonical_strides, contiguous_strides, may_self_overlap
 from ge2rt.spec.attrs import bind_attrs
 from ge2rt.spec.expr import Expression
+from ge2rt.spec.lists import counts_wanted, items_in, with_items
 from ge2rt.spec.model import Bound, BufferDesc, BufferSpec, KernelSpec, Refusal
 
 Descs = Sequence["BufferDesc | None"]
@@ -50,9 +51,11 @@ def match(
     """Bind ``kernel`` to a call, inputs then outputs; or say why it cannot run it.
 
     Entries that are None, and a short count, mean absent optional buffers: those are dropped from
-    the last until the counts agree. Without ``props``, requirements on a device are not looked at.
+    the last until the counts agree. Lists have as many items as the count says.
+    Without ``props``, requirements on a device are not looked at.
     """
     try:
+        kernel = counted(kernel, descs)
         binding = _Binding(kernel, attrs or {}, place(kernel, descs))
         binding.dtypes()
         binding.layouts()
@@ -83,24 +86,36 @@ def infer_outputs(
     attrs: Mapping[str, Any] | None = None,
     *,
     optional: Sequence[str] = (),
+    given: Descs = (),
 ) -> tuple[BufferDesc | None, ...]:
-    """Row-major descriptors of the outputs, parallel to ``kernel.outputs``.
+    """Row-major descriptors of the outputs, parallel to ``kernel.outputs`` (lists written out).
 
-    Optional outputs are None unless named in ``optional``. Raises :class:`InvalidArgumentError` (or
-    :class:`UnsupportedError`) when the inputs do not fit.
+    Optional outputs are None unless named in ``optional``. ``given`` are the outputs that are known
+    (None: not): their number is that of the outputs, and an ``inout`` one is taken as it is.
+    Raises :class:`InvalidArgumentError` (or :class:`UnsupportedError`) when the inputs do not fit.
     """
     try:
+        kernel = counted_among(kernel, in_descs, given)
         inputs = place_among(kernel.inputs, in_descs, "input")
-        none: tuple[BufferDesc | None, ...] = (None,) * len(kernel.outputs)
-        binding = _Binding(kernel, attrs or {}, inputs + none)
+        outputs = place_among(kernel.outputs, given, "output", whole=False)
+        known = tuple(
+            desc if spec.inout else None for spec, desc in zip(kernel.outputs, outputs, strict=True)
+        )
+        for spec, desc in zip(kernel.outputs, known, strict=True):
+            if given and spec.inout and spec.pattern and not (desc or spec.optional):
+                _refuse_missing(spec)
+        binding = _Binding(kernel, attrs or {}, inputs + known)
         binding.dtypes()
         binding.inputs()
         binding.lets(final=False)
-        device = next((d.device for d in inputs if d is not None), "cpu")
+        if any(known):
+            binding.outputs()
+            binding.lets(final=False)
+        device = next((d.device for d in inputs + known if d is not None), "cpu")
         wanted = (not spec.optional or spec.name in optional for spec in kernel.outputs)
         return tuple(
-            binding.infer(spec, device) if want else None
-            for spec, want in zip(kernel.outputs, wanted, strict=True)
+            desc or (binding.infer(spec, device) if want else None)
+            for spec, desc, want in zip(kernel.outputs, known, wanted, strict=True)
         )
     except _Refused as stop:
         raise refusal_error(kernel, stop.refusal) from None
@@ -116,15 +131,47 @@ def refusal_error(kernel: KernelSpec | str, refusal: Refusal) -> Ge2rtError:
     )  # fmt: skip
 
 
+def counted(kernel: KernelSpec, descs: Descs) -> KernelSpec:
+    """The kernel with its lists as long as a call with these descriptors has them."""
+    if not kernel.many:
+        return kernel
+    count = items_in(kernel.buffers, len(descs))
+    if count is None:
+        _refuse("wrong number of buffers", expected=counts_wanted(kernel.buffers),
+                got=str(len(descs)))  # fmt: skip
+    return with_items(kernel, count)
+
+
+def counted_among(kernel: KernelSpec, inputs: Descs, outputs: Descs) -> KernelSpec:
+    """The same where the inputs are known, or the outputs."""
+    if not kernel.many:
+        return kernel
+    for specs, descs, what in (
+        (kernel.inputs, inputs, "inputs"), (kernel.outputs, outputs, "outputs"),
+    ):  # fmt: skip
+        if not any(spec.many for spec in specs) or (what == "outputs" and not outputs):
+            continue
+        count = items_in(specs, len(descs))
+        if count is None:
+            _refuse(f"wrong number of {what}", expected=counts_wanted(specs), got=str(len(descs)))
+        return with_items(kernel, count)
+    return _refuse_missing(next(spec for spec in kernel.outputs if spec.many))
+
+
 def place(kernel: KernelSpec, descs: Descs) -> tuple[BufferDesc | None, ...]:
     """Descriptors parallel to ``kernel.buffers``; raises when the count cannot be right."""
     return place_among(kernel.buffers, descs, "buffer")
 
 
 def place_among(
-    specs: Sequence[BufferSpec], descs: Descs, what: str
+    specs: Sequence[BufferSpec], descs: Descs, what: str, *, whole: bool = True
 ) -> tuple[BufferDesc | None, ...]:
-    """Give each of ``specs`` its descriptor, dropping optional ones from the last."""
+    """Give each of ``specs`` its descriptor, dropping optional ones from the last.
+
+    Not ``whole``: they are all there, or none, and those that are None are not known yet.
+    """
+    if not whole and not descs:
+        return (None,) * len(specs)
     missing = len(specs) - len(descs)
     optional = [i for i, spec in enumerate(specs) if spec.optional]
     if missing < 0 or missing > len(optional):
@@ -136,10 +183,15 @@ def place_among(
     rest = iter(descs)
     placed = tuple(None if i in dropped else next(rest) for i in range(len(specs)))
     for spec, desc in zip(specs, placed, strict=True):
-        if desc is None and not spec.optional:
+        if desc is None and whole and not spec.optional:
             _refuse(f"required {spec.role} is missing", argument=spec.name,
                     detail=f"missing_{spec.role}")  # fmt: skip
     return placed
+
+
+def _refuse_missing(spec: BufferSpec) -> NoReturn:
+    _refuse("this output's contents are read", argument=spec.name, detail="missing_output",
+            next_step="give the array to be changed in `out=`")  # fmt: skip
 
 
 class _Refused(Exception):
@@ -171,6 +223,8 @@ class _Binding:
         self.names: dict[str, Any] = {**bound}
         for spec, desc in zip(kernel.buffers, descs, strict=True):
             self.names[spec.name] = desc
+            if spec.group and desc is not None:
+                self.names[spec.group] = (*self.names.get(spec.group, ()), desc)
 
     def bound(self) -> Bound:
         return Bound(self.kernel, self.descs, self.types, self.attrs, self.names)
@@ -304,6 +358,8 @@ class _Binding:
 
     def extents(self, spec: BufferSpec, part: int | str) -> tuple[int, ...]:
         value = part if isinstance(part, int) else self.names.get(part.lstrip("*"))
+        if value is None and spec.inout:
+            _refuse_missing(spec)
         if value is None:
             _refuse(f"extent {part} does not follow from the inputs", argument=spec.name,
                     detail="shape", next_step="give the output's descriptor")  # fmt: skip

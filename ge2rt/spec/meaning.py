@@ -45,6 +45,7 @@ class _Scope:
     gone: frozenset[str]  # sections that are left out because their structure is broken
     buffers: dict[str, Path] = field(default_factory=dict)
     dims: dict[str, Path] = field(default_factory=dict)
+    own: dict[str, Path] = field(default_factory=dict)  # dimensions of the items of lists, "N?"
 
     def __post_init__(self) -> None:
         for path, buffer in self.each_buffer():
@@ -52,7 +53,8 @@ class _Scope:
             shape = buffer["shape"] if isinstance(buffer["shape"], list) else []
             for j, part in enumerate(shape):
                 if isinstance(part, str):
-                    self.dims.setdefault(part.removeprefix("*"), (*path, "shape", j))
+                    own = self.own if part.endswith("?") else self.dims
+                    own.setdefault(part.strip("*?"), (*path, "shape", j))
 
     def each_buffer(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         for role in ("inputs", "outputs"):
@@ -174,9 +176,11 @@ def _output_extents(scope: _Scope) -> Iterator[Found]:
     if scope.section("param_block", "") or not scope.knows("inputs", "attrs", "let"):
         return  # a block gives the extents of all buffers
     known = set(scope.section("attrs", {})) | set(scope.section("let", {}))
-    known |= {name for name, path in scope.dims.items() if path[0] == "inputs"}
-    for name, path in scope.dims.items():
-        if name not in known:
+    dims = (*scope.dims.items(), *scope.own.items())
+    known |= {name for name, path in dims if path[0] == "inputs"}
+    read = {path for path, buffer in scope.each_buffer() if buffer.get("inout")}  # given by callers
+    for name, path in dims:
+        if name not in known and path[:2] not in read:
             message = f"output extent {name} is not bound by any input, attribute or let"
             yield path, f'{message}; give a formula, such as shape: "(2 * N,)"', False
 
@@ -211,11 +215,56 @@ def _workspaces(scope: _Scope) -> Iterator[Found]:
         seen.add(entry["entry"])
 
 
-def _inouts(scope: _Scope) -> Iterator[Found]:
-    """What is read before it is written is an output."""
+def _roles(scope: _Scope) -> Iterator[Found]:
+    """What is read before it is written is an output; what bounds values, an input of integers."""
     for i, buffer in enumerate(scope.section("inputs", ())):
         if buffer.get("inout"):
             yield ("inputs", i, "inout"), "an inout buffer stands among the outputs", True
+    for path, buffer in scope.each_buffer():
+        if buffer.get("within") is None:
+            continue
+        if path[0] == "outputs":
+            yield (*path, "within"), "only the values of inputs have bounds", True
+        for j, text in enumerate(buffer["within"]):
+            yield from _names(scope, (*path, "within", j), text, scope.bound)
+
+
+def _lists(scope: _Scope) -> Iterator[Found]:
+    """Lists of buffers: as many items in each, so that a call's count says how many."""
+    found = [(path, buffer) for path, buffer in scope.each_buffer() if buffer.get("many")]
+    for path, buffer in scope.each_buffer():
+        shape = buffer["shape"] if isinstance(buffer["shape"], list) else ()
+        for j, part in enumerate(shape if not buffer.get("many") else ()):
+            if isinstance(part, str) and part.endswith("?"):
+                message = f"{part!r} is a dimension of a list's items, and this is no list"
+                yield (*path, "shape", j), f"{message}; add `many:`", False
+        if found and buffer.get("optional"):
+            message = "beside lists no buffer is optional: the count of buffers could not tell"
+            yield (*path, "optional"), message, True
+    if found and scope.section("param_block", ""):
+        yield ("param_block",), "a parameter block has no lists", True
+    for path, buffer in found:
+        if buffer["many"] != found[0][1]["many"]:
+            message = (
+                f"all lists have as many items: {found[0][1]['many']}, as in {found[0][1]['name']}"
+            )
+            yield (*path, "many"), message, False
+    yield from _item_names(scope, {buffer["name"] for _, buffer in found})
+
+
+def _item_names(scope: _Scope, lists: set[str]) -> Iterator[Found]:
+    """Names that are those of items, such as X3 beside a list X."""
+    sections = ("types", "attrs", "let", "iterate", "tunables", "workspace")
+    given = [((*p, "name"), b["name"]) for p, b in scope.each_buffer()]
+    given += [((s, n), n) for s in sections for n in scope.section(s, {})]
+    given += [(path, name) for name, path in scope.dims.items()]
+    for path, name in given:
+        base = name.rstrip("0123456789")
+        if base != name and base in lists | set(scope.own):
+            message = f"the name {name!r} is that of an item of {base!r}"
+            yield path, message, _keyed(path)
+        if name in scope.own:
+            yield path, f"the name {name!r} is used twice: a dimension of items too", _keyed(path)
 
 
 def _divides(text: str) -> bool:
@@ -262,6 +311,7 @@ def _tolerances(scope: _Scope) -> Iterator[Found]:
 
 def _buffer_names(scope: _Scope) -> Iterator[Found]:
     inputs = {b["name"] for p, b in scope.each_buffer() if p[0] == "inputs"}
+    lists = {b["name"] for p, b in scope.each_buffer() if b.get("many")}
     for path, buffer in scope.each_buffer():
         if path[0] == "inputs" and isinstance(buffer["shape"], str):
             yield (*path, "shape"), "an input's shape is a list of names, not an expression", False
@@ -270,6 +320,8 @@ def _buffer_names(scope: _Scope) -> Iterator[Found]:
                 yield (*path, "overlap"), "only outputs can overlap inputs", True
             elif scope.knows("inputs") and name not in inputs:
                 yield (*path, "overlap", j), _unknown("input", name, inputs), False
+            elif scope.knows("inputs") and (name in lists) != bool(buffer.get("many")):
+                yield (*path, "overlap", j), "a list overlaps a list, one buffer one buffer", False
     for space, entry in scope.section("iterate", {}).items():
         for j, name in enumerate(entry["over"]):
             if scope.knows("inputs", "outputs") and name not in scope.buffers:
@@ -293,6 +345,8 @@ def _attributes(scope: _Scope) -> Iterator[Found]:
                 f"only int and float can be runtime, not {kind}",
                 False,
             )
+        if entry.get("wide") and (kind != "float" or not entry.get("runtime")):
+            yield ("attrs", name, "wide"), "only a runtime float can be wide", True
         if entry.get("default") is not None:
             bound = bind_attr(attr_spec(name, entry), entry["default"])
             if isinstance(bound, Refusal):
@@ -375,8 +429,9 @@ def _cases(scope: _Scope) -> Iterator[Found]:
     cases = scope.section("cases", {})
     for part in ("dims", "ranks"):
         for name in cases.get(part, {}):
-            if scope.knows("inputs", "outputs") and name not in scope.dims:
-                yield ("cases", part, name), _unknown("dimension", name, scope.dims), True
+            known = scope.dims | scope.own
+            if scope.knows("inputs", "outputs") and name not in known:
+                yield ("cases", part, name), _unknown("dimension", name, known), True
     for name, bounds in cases.get("values", {}).items():
         if scope.knows("inputs", "outputs") and name not in scope.buffers:
             yield ("cases", "values", name), _unknown("buffer", name, scope.buffers), True
@@ -391,5 +446,6 @@ def _cases(scope: _Scope) -> Iterator[Found]:
 
 RULES: tuple[Callable[[_Scope], Iterator[Found]], ...] = (
     _one_name_each, _dtypes, _tolerances, _buffer_names, _attributes, _tunables, _template,
-    _let_names, _expression_names, _output_extents, _whole_launch, _workspaces, _inouts, _cases,
+    _let_names, _expression_names, _output_extents, _whole_launch, _workspaces, _roles,
+    _lists, _cases,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ge2rt.base.dtypes import DType
@@ -15,7 +16,8 @@ from ge2rt.base.errors import Status
 if TYPE_CHECKING:
     from ge2rt.spec.expr import Expression
 
-# A dimension pattern: an int, a name that binds one extent, or "*S", which binds any number.
+# A dimension pattern: an int, a name that binds one extent, or "*S", which binds any number. In a
+# list of buffers "N?" and "*S?" are an item's own.
 ShapePattern: TypeAlias = "tuple[int | str, ...]"
 
 
@@ -36,6 +38,9 @@ class BufferSpec:
     layouts: tuple[str, ...] = ("rowmajor", "strided", "NCHW", "NHWC")
     overlap: tuple[str, ...] = ()  # inputs that may be the same memory as this output, exactly
     inout: bool = False  # an output whose former contents are read
+    many: int = 0  # a list of up to so many buffers NAME0, NAME1...; 0: one buffer
+    group: str = ""  # the list that this buffer is an item of
+    within: tuple[Expression, Expression] | None = None  # bounds of an input's values, [low, high)
     doc: str = ""
 
 
@@ -56,6 +61,7 @@ class AttrSpec:
     maximum: float | None = None
     runtime: bool = False
     sized: bool = False
+    wide: bool = False  # a float that is passed in f64
     doc: str = ""
 
     def is_argument(self, static: bool) -> bool:
@@ -144,6 +150,21 @@ class KernelSpec:
     cases: Mapping[str, Any] = field(default_factory=dict)  # hints for `ge2rt check`
     source: str = ""  # file:line of the entry
     folder: str = ""  # the templates folder of its file
+    # of a kernel whose lists are written out (ge2rt.spec.lists): a name -> the one it came from
+    items: Mapping[str, str] = field(default_factory=dict)
+    counted: dict[int, KernelSpec] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    @cached_property
+    def many(self) -> int:
+        """The most items of its lists of buffers; 0 where it has none, or they are written out."""
+        return max(b.many for b in self.buffers)
+
+    @cached_property
+    def reads_outputs(self) -> bool:
+        """Whether a call's outputs say something that does not follow from its inputs."""
+        return any(b.inout or b.many for b in self.outputs)
 
     @property
     def buffers(self) -> tuple[BufferSpec, ...]:
@@ -190,7 +211,8 @@ class Bound:
 
     ``descs`` is parallel to ``kernel.buffers`` (None: absent optional). ``names`` is what
     expressions see: dimensions (int, or tuple for ``*S``), attributes, lets, dtype names of type
-    variables, and the buffers (their descriptors, for ``rank(X)`` and the like).
+    variables, and the buffers (their descriptors, for ``rank(X)`` and the like; a tuple of them for
+    a list). ``kernel`` has its lists written out.
     """
 
     kernel: KernelSpec

@@ -19,6 +19,7 @@ from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
 from ge2rt.spec import library, numeric
 from ge2rt.spec.expr import ARITHMETIC, Binary, Expression, Language
 from ge2rt.spec.functions import HOST_FUNCTIONS
+from ge2rt.spec.lists import declared
 from ge2rt.spec.model import Bound, BufferDesc
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -84,6 +85,8 @@ REFERENCE = Language(_FUNCTIONS, _BINARY)
 def evaluate_reference(bound: Bound, arrays: Sequence[Array | None]) -> list[Array]:
     """What the outputs of ``bound`` must hold, one array an output that is there.
 
+    A list of buffers is a list of arrays, and the expression gives one for a list of outputs.
+
     ``arrays`` are the inputs in the kernel's order (None: absent), or inputs and outputs, in which
     case the outputs' former contents may be named by the expression too.
     """
@@ -103,7 +106,11 @@ def _evaluate(bound: Bound, reference: Expression, arrays: Sequence[Array | None
     kernel = bound.kernel
     names: dict[str, Any] = dict(bound.names)
     for spec, array, desc in zip(kernel.buffers, arrays, bound.descs, strict=False):
-        names[spec.name] = None if array is None else _widen(np.asarray(array), desc)
+        value = None if array is None else _widen(np.asarray(array), desc)
+        names[spec.name] = value
+        if spec.group:
+            of_arrays = names[spec.group] if isinstance(names[spec.group], list) else []
+            names[spec.group] = [*of_arrays, value]
     act = names.get("act")
     functions = dict(_FUNCTIONS)
     functions["act"] = lambda *args, **kw: _act(act, args, kw)
@@ -126,15 +133,20 @@ def _widen(array: Array, desc: BufferDesc | None) -> Array:
 
 def _results(bound: Bound, value: Any) -> list[Array]:
     specs = bound.kernel.outputs
-    values = value if isinstance(value, tuple) and len(specs) > 1 else (value,)
+    names = declared(specs)
+    values = value if isinstance(value, tuple) and len(names) > 1 else (value,)
+    if len(values) == len(names):
+        lists = {spec.group for spec in specs}
+        pairs = zip(names, values, strict=True)
+        values = tuple(v for n, each in pairs for v in (each if n in lists else (each,)))
     if len(values) != len(specs):
         raise InvalidArgumentError(
             "the reference gives another number of outputs", kernel=bound.kernel.name,
             expected=str(len(specs)), got=str(len(values)),
         )  # fmt: skip
     descs = bound.descs[len(bound.kernel.inputs) :]
-    pairs = zip(specs, values, descs, strict=True)
-    return [_fit(bound, s.name, v, d) for s, v, d in pairs if d is not None]
+    triples = zip(specs, values, descs, strict=True)
+    return [_fit(bound, s.name, v, d) for s, v, d in triples if d is not None]
 
 
 def _fit(bound: Bound, name: str, value: Any, desc: BufferDesc) -> Array:

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.spec.expr import HOST, Language, parse
 from ge2rt.spec.faults import path_text, registry_error
+from ge2rt.spec.lists import MOST_ITEMS
 from ge2rt.spec.marks import Document, Path
 from ge2rt.spec.meaning import meaning_faults
 from ge2rt.spec.reference import REFERENCE
@@ -82,7 +83,8 @@ def _shape(value: Any) -> Any:
     for part in value:
         if isinstance(part, int) and not isinstance(part, bool) and part >= 0:
             continue
-        if not isinstance(part, str) or not _IDENTIFIER.match(part.removeprefix("*")):
+        name = part.removeprefix("*").removesuffix("?") if isinstance(part, str) else ""
+        if not _IDENTIFIER.match(name):
             raise _wrong(f'a shape takes names, "*NAME" and numbers, not {_show(part)}')
         stars += part.startswith("*")
     if stars > 1:
@@ -114,6 +116,8 @@ class BufferEntry(_Model):
     layouts: list[Literal["rowmajor", "strided", "NCHW", "NHWC"]] = []
     overlap: list[str] = []
     inout: bool = False
+    many: Annotated[int, Field(ge=1, le=MOST_ITEMS)] | None = None
+    within: Annotated[list[Host], Field(min_length=2, max_length=2)] | None = None
     doc: str = ""
 
 
@@ -127,6 +131,7 @@ class AttrEntry(_Model):
     min: float | None = None
     max: float | None = None
     runtime: bool = False
+    wide: bool = False
     doc: str = ""
 
 

@@ -14,6 +14,7 @@ from ge2rt.base.errors import InvalidArgumentError, RegistryError
 from ge2rt.device.registry import get_device
 from ge2rt.run.check import chosen, run_case
 from ge2rt.run.launch import prepare
+from ge2rt.spec import reference
 from ge2rt.spec.registry import Registry, default_registry
 
 # P -= rate * G and C += 1 for each of a list of tensors; `total` is the number of elements.
@@ -103,17 +104,14 @@ def stepped(P: Any, G: Any, C: Any, rate: Any) -> Any:
     return moved, [c + 1 for c in C], sum(p.size for p in P)
 
 
+def picked(x: Any, at: Any) -> Any:
+    return x[at]
+
+
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    from ge2rt.spec import reference
-    from ge2rt.spec.expr import Language
-
-    extended = {**reference._FUNCTIONS, "stepped": stepped, "glued": np.concatenate}
-    extended["picked"] = lambda x, at: x[at]
-    monkeypatch.setattr(reference, "_FUNCTIONS", extended)
-    language = Language(extended, reference._BINARY)
-    for module in ("reference", "meaning", "schema"):
-        monkeypatch.setattr(f"ge2rt.spec.{module}.REFERENCE", language)
+    for name, function in (("stepped", stepped), ("glued", np.concatenate), ("picked", picked)):
+        monkeypatch.setitem(reference._FUNCTIONS, name, function)
     accessor = '{% import "_accessor.cuh.j2" as accessor with context %}\n'
     (tmp_path / "steps.cu.j2").write_text(accessor + STEPS)
     (tmp_path / "glue.cu.j2").write_text(GLUE)

@@ -167,7 +167,11 @@ def test_which_dtypes_hold_which() -> None:
 
 def test_powers() -> None:
     x = var(2**16, dtype="f16")
-    after = unchanged(graph_of(x**2, x**0, x**1, x**-1), [ALL_F16])
+    # x ** 0 of a signalling NaN is 1 or NaN in NumPy, as its vector units have it
+    bits = ALL_F16.view(np.uint16)
+    signalling = np.isnan(ALL_F16) & ((bits & 0x0200) == 0)
+    quiet = np.where(signalling, bits | 0x0200, bits).astype(np.uint16).view(np.float16)
+    after = unchanged(graph_of(x**2, x**0, x**1, x**-1), [quiet])
     assert "pow" not in ops(after)
     cube = graph_of(x**3)
     assert "pow" not in ops(canonicalise(cube))

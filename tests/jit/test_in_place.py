@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ge2rt.ir.passes import optimise
 from ge2rt.jit import JitFunction, jit
-from ge2rt.jit.backend import build_reference
+from ge2rt.jit.backend import build_kernels, build_reference
 
 
 def traced(function: Any) -> JitFunction:
@@ -146,3 +147,20 @@ def test_sort_and_fill() -> None:
 
     for got, want in zip(traced(g)(X()), g(X()), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("build", [build_reference, build_kernels])
+def test_a_sort_written_by_elements(build: Any) -> None:
+    def exchange(x: Any) -> Any:
+        x = x.copy()
+        for end in range(len(x) - 1, 0, -1):
+            for i in range(end):
+                low, high = np.minimum(x[i], x[i + 1]), np.maximum(x[i], x[i + 1])
+                x[i], x[i + 1] = low, high
+        return x
+
+    f = JitFunction(exchange, build=build)
+    x = np.random.default_rng(3).standard_normal(9, np.float32)
+    np.testing.assert_array_equal(f(x), np.sort(x))
+    (form,) = f._forms.values()
+    assert len(optimise(form.built.graph).nodes) < 150  # each exchange stays a few operations

@@ -75,17 +75,41 @@ def reduce_repeated(b: Builder, n: Node) -> Node | None:
 
 
 def concat_flat(b: Builder, n: Node) -> Node | None:
-    """A join of one operand, of empty ones, or of joins along the same axis."""
+    """A join of one operand, of empty ones, or of joins along the same axis and parts of these."""
     axis = integer(n, "axis")
     if len(n.inputs) == 1:
         return n.inputs[0]
     parts: list[Node] = []
     for x in n.inputs:
-        nested = x.op == "concat" and x.attrs["axis"] == axis
-        parts += x.inputs if nested else [x] if x.shape[axis] else []
+        parts += _joined(b, x, axis) or ([x] if x.shape[axis] else [])
     if tuple(parts) == n.inputs:
         return None
     return b.make("concat", *(parts or n.inputs[:1]), axis=axis, where=n.where)
+
+
+def _joined(b: Builder, x: Node, axis: int) -> list[Node]:
+    """What ``x`` is a join of, along the axis, where it is one or a run of one; else nothing."""
+    join, low = x, 0
+    if x.op == "slice":
+        join = x.inputs[0]
+        others = zip(x.shape, join.shape, strict=True)
+        if set(ints(x, "step")) != {1} or any(
+            have != whole for a, (have, whole) in enumerate(others) if a != axis
+        ):
+            return []
+        low = ints(x, "start")[axis]
+    if join.op != "concat" or join.attrs["axis"] != axis:
+        return []
+    found, at = [], 0
+    for part in join.inputs:
+        first, last = max(low, at), min(low + x.shape[axis], at + part.shape[axis])
+        if first < last:
+            start = tuple(first - at if a == axis else 0 for a in range(part.type.rank))
+            shape = tuple(last - first if a == axis else e for a, e in enumerate(part.shape))
+            found.append(b.make("slice", part, start=start, step=(1,) * part.type.rank,
+                                shape=shape, where=x.where))  # fmt: skip
+        at += part.shape[axis]
+    return found
 
 
 def pad_nothing(b: Builder, n: Node) -> Node | None:

@@ -55,6 +55,34 @@ def composed(b: Builder, n: Node) -> Node | None:
     return b.make("slice", x, start=start, step=step, shape=n.shape, where=n.where)
 
 
+def of_join(b: Builder, n: Node) -> Node | None:
+    """A slice that reads one operand of a concat, or only what lies inside a pad."""
+    x = n.inputs[0]
+    if x.op not in ("concat", "pad") or not size_of(n.shape):
+        return None
+    start, step = ints(n, "start"), ints(n, "step")
+    ends = [sorted((s, s + k * (e - 1))) for s, k, e in zip(start, step, n.shape, strict=True)]
+    for part, origin in parts_of(x):
+        rows = zip(ends, origin, part.shape, strict=True)
+        if all(low >= at and high < at + extent for (low, high), at, extent in rows):
+            moved = tuple(s - at for s, at in zip(start, origin, strict=True))
+            return b.make("slice", part, start=moved, step=step, shape=n.shape, where=n.where)
+    return None
+
+
+def parts_of(x: Node) -> list[tuple[Node, tuple[int, ...]]]:
+    """What a join is made of, and where each part begins."""
+    if x.op == "pad":
+        low = ints(x, "low")
+        return [(x.inputs[0], low)]
+    axis = integer(x, "axis")
+    parts, at = [], 0
+    for part in x.inputs:
+        parts.append((part, tuple(at if a == axis else 0 for a in range(x.type.rank))))
+        at += part.shape[axis]
+    return parts
+
+
 def transpose_as_reshape(b: Builder, n: Node) -> Node | None:
     """A transpose that moves only axes of extent 1."""
     x = n.inputs[0]
@@ -179,7 +207,7 @@ _VIEWS: Mapping[str, tuple[Rule, ...]] = dict.fromkeys(
 TABLES: tuple[Mapping[str, tuple[Rule, ...]], ...] = (
     _VIEWS,
     {
-        "transpose": (transpose_as_reshape,),
+        "slice": (of_join,), "transpose": (transpose_as_reshape,),
         "broadcast": (broadcast_as_reshape, broadcast_of_leading),
         "reshape": (reshape_of_broadcast,), "iota": (iota_of_one,), "cast": (cast_of_iota,),
     },

@@ -100,7 +100,7 @@ class Traced:
 
     __array_priority__ = 1000.0
     __slots__ = (
-        "__weakref__", "_node", "leaves", "memory", "origin", "trace", "version", "weak",
+        "__weakref__", "_node", "_trace", "leaves", "memory", "origin", "version", "weak",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +108,7 @@ class Traced:
         leaves: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         self._node = node
-        self.trace: Trace = current()
+        self._trace: Trace = current()
         self.memory = memory or Memory()
         self.version = self.memory.version
         self.weak = weak
@@ -119,7 +119,7 @@ class Traced:
     @property
     def node(self) -> Node:
         """The node it stands for; refused after the trace, or when its memory was written."""
-        if self.trace.closed or current() is not self.trace:
+        if self._trace.closed or current() is not self._trace:
             raise InvalidTypeError(
                 "a traced array is used outside the function that was traced", where=where(),
                 next_step="return it from the jitted function instead of keeping it elsewhere",
@@ -130,8 +130,8 @@ class Traced:
                 f"{self.memory.writer}", where=where(),
                 next_step="write y = y + 1 instead of y += 1 there, or take a .copy() first",
             )  # fmt: skip
-        if self.trace.changed:
-            self.trace.read(self.memory)
+        if self._trace.changed:
+            self._trace.read(self.memory)
         return self._node
 
     def store(self, value: Any, name: str = "assignment") -> Traced:
@@ -146,7 +146,7 @@ class Traced:
         self.memory.last = self
         self.version = self.memory.version
         self._node = node
-        self.trace.wrote(self.memory)
+        self._trace.wrote(self.memory)
         return self
 
     @property
@@ -319,7 +319,7 @@ class Traced:
     clip, round = _method(np.clip), _method(np.round)
     squeeze, swapaxes = _method(np.squeeze), _method(np.swapaxes)
     ravel, flatten = _method(np.ravel), _method(np.ravel)
-    diagonal, nonzero = _method(np.diagonal), _method(np.nonzero)
+    diagonal, trace, nonzero = _method(np.diagonal), _method(np.trace), _method(np.nonzero)
     __copy__ = _method(np.copy)
     copy, conj, conjugate = _method(np.copy), _method(np.copy), _method(np.copy)
 

@@ -29,19 +29,24 @@ _ANY = (-(2**63), 2**63 - 1)
 
 @dataclass(frozen=True)
 class Result:
-    """The tree that a call returns: ``places`` has, a leaf, an output's index or None for plain."""
+    """The tree that a call returns: ``places`` has, a leaf, an output's index or None for plain.
+
+    ``numbers`` has int or float for a leaf that is a Python number, as the arguments it was
+    computed from: were it an array, the next call that gets it would promote it differently.
+    """
 
     structure: Structure
     places: tuple[int | None, ...]
     plain: tuple[Any, ...]
+    numbers: tuple[type | None, ...]
 
     def tree(self, outputs: Sequence[Any]) -> Any:
         """The tree with these outputs; one used twice is copied."""
         seen: set[int] = set()
         leaves = []
-        for place, value in zip(self.places, self.plain, strict=True):
-            if place is None:
-                leaves.append(value)
+        for place, value, number in zip(self.places, self.plain, self.numbers, strict=True):
+            if place is None or number is not None:
+                leaves.append(value if place is None else outputs[place].item())
                 continue
             leaves.append(outputs[place].copy() if place in seen else outputs[place])
             seen.add(place)
@@ -50,7 +55,8 @@ class Result:
     @property
     def single(self) -> bool:
         """Whether it is just one array."""
-        return not hasattr(self.structure, "parts") and self.places == (0,)
+        bare = not hasattr(self.structure, "parts")
+        return bare and self.places == (0,) and self.numbers == (None,)
 
     @property
     def flat(self) -> bool:
@@ -59,6 +65,7 @@ class Result:
         return (
             kind is tuple
             and self.places == tuple(range(len(self.places)))
+            and not any(self.numbers)
             and all(
                 not hasattr(part, "parts")
                 for part in self.structure.parts  # type: ignore[union-attr]
@@ -192,12 +199,14 @@ def _result(outcome: Any) -> tuple[Result, list[Node]]:
     leaves, structure, paths = flatten(outcome, "result")
     places: list[int | None] = []
     plain: list[Any] = []
+    numbers: list[type | None] = []
     outputs: dict[Node, int] = {}
     for leaf, path in zip(leaves, paths, strict=True):
         node = _output(leaf, path)
         plain.append(None if node is not None else leaf)
+        numbers.append(leaf.weak if isinstance(leaf, Traced) else None)
         places.append(None if node is None else outputs.setdefault(node, len(outputs)))
-    return Result(structure, tuple(places), tuple(plain)), list(outputs)
+    return Result(structure, tuple(places), tuple(plain), tuple(numbers)), list(outputs)
 
 
 def _output(leaf: Any, path: str) -> Node | None:

@@ -141,7 +141,8 @@ REDUCTIONS = [
          ("f32", "f64"), sums=True),
     Case("diff", lambda x: (np.diff(x), np.diff(x, axis=0), np.diff(x, 2)), ((3, 5),),
          ("f32", "i32", "bool")),
-    Case("trace", lambda x: (np.trace(x), x.diagonal(), np.diagonal(x, 1), np.diag(x, -1)),
+    Case("trace", lambda x: (np.trace(x), x.trace(1), x.diagonal(), np.diagonal(x, 1),
+                             np.diag(x, -1)),
          ((4, 5),), ("f32", "i32"), sums=True),
 ]  # fmt: skip
 
@@ -283,6 +284,9 @@ ORDERING = [
                                x.argsort(kind="stable")), ((4, 7),), (*FLOATS, *INTS)),
     Case("median", lambda x: (np.median(x, axis=1), np.median(x), np.percentile(x, 30, axis=0),
                               np.quantile(x, [0.1, 0.9])), ((4, 7),), ("f32", "f64"), loose=4.0),
+    Case("median of axes", lambda x: (np.median(x, axis=(0, 2)), np.quantile(x, 0.9, (1, 0)),
+                                      np.percentile(x, 30, axis=(2, 1), keepdims=True)),
+         ((3, 2, 4),), ("f32", "f64"), loose=4.0),
 ]  # fmt: skip
 
 CASES = [

@@ -96,6 +96,23 @@ def test_plain_values_come_back_as_they_are() -> None:
     assert traced(lambda: np.ones(3) * 2)().shape == (3,)
 
 
+@pytest.mark.parametrize("build", [build_reference, build_kernels])
+def test_numbers_made_of_numbers_stay_python_numbers(build: Any) -> None:
+    def descend(x: Any, rate: float, steps: int) -> Any:
+        return x - rate * x, rate * 0.5, steps + 1
+
+    f = JitFunction(descend, build=build)
+    want = got = (X, 0.1, 0)
+    for _ in range(3):  # were the rate an array, x would become float64
+        want, got = descend(*want), f(*got)
+        assert got[0].dtype == np.float32
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-6)
+        assert got[1:] == want[1:]
+        assert [type(each) for each in got[1:]] == [float, int]
+    assert f.stats().traces == 1
+    assert type(JitFunction(lambda n: n * 2, build=build)(3)) is int
+
+
 def test_outputs_are_fresh_and_apart() -> None:
     for build in (build_reference, build_kernels):
         f = JitFunction(lambda x: (x, x, x.T, x[1:], x.copy()), build=build)

@@ -84,6 +84,23 @@ def test_functions_not_covered_are_named(name: str) -> None:
     _tells_what_to_do(caught.value)
 
 
+ONE_AXIS: dict[str, Program] = {
+    "argmax": lambda x: x.argmax(axis=(0, 1)), "sort": lambda x: np.sort(x, axis=(0, 1)),
+    "cumsum": lambda x: np.cumsum(x, axis=(0, 1)), "diff": lambda x: np.diff(x, axis=(0, 1)),
+    "concatenate": lambda x: np.concatenate([x, x], axis=(0, 1)),
+    "average": lambda x: np.average(x, weights=x[0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_several_axes_where_one_is_wanted(name: str) -> None:
+    with pytest.raises(TypeError):
+        ONE_AXIS[name](X)
+    with pytest.raises(TypeError, match="axis must be an integer") as caught:
+        traced(ONE_AXIS[name])(X)
+    _tells_what_to_do(caught.value)
+
+
 COMPLEX: dict[str, Program] = {
     "scalar": lambda x: x * 1j, "astype": lambda x: x.astype(complex),
     "array": lambda x: x + np.ones(5, complex), "dtype": lambda x: np.sum(x, dtype=np.complex64),
@@ -113,6 +130,7 @@ WRONG: dict[str, tuple[Program, str]] = {
     "transpose": (lambda x: x.transpose(0, 0), "twice"),
     "max of nothing": (lambda x: x[:0].max(), "zero-size"),
     "topk": (lambda x: ge.topk(x, 9), "k is 9"),
+    "quantile": (lambda x: np.quantile(x, 30), "outside 0 to 1"),
     "in place": (lambda x: (x[0] * 1).__iadd__(x), "in-place"),
     "negative power": (lambda x: x.astype(int) ** -1, "negative"),
 }  # fmt: skip

@@ -205,5 +205,5 @@ def edit(*args: Any, **kwargs: Any) -> Any:
     from ge2rt.jit.faults import not_covered
 
     raise not_covered(
-        "numpy.insert and numpy.delete", where(), next_step="use numpy.concatenate of slices"
+        "numpy.insert or numpy.delete", where(), next_step="use numpy.concatenate of slices"
     )

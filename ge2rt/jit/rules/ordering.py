@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,15 @@ from ge2rt.jit.promote import lift
 from ge2rt.jit.rules.indexing import along, take_along_axis
 from ge2rt.jit.rules.joining import stack
 from ge2rt.jit.rules.pointwise import choose
-from ge2rt.jit.rules.shapes import axis_of, flip, integer, ravel, reshaped
+from ge2rt.jit.rules.shapes import (
+    axes_of,
+    axis_of,
+    flip,
+    integer,
+    ravel,
+    reshaped,
+    transposed,
+)
 from ge2rt.jit.scope import emit, where
 from ge2rt.jit.table import rule
 from ge2rt.jit.traced import Traced
@@ -64,7 +73,7 @@ def topk(x: Any, k: int, axis: int = -1) -> tuple[Traced, Traced]:
 
 @rule(np.median)
 def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """``numpy.median`` along one axis or all."""
+    """``numpy.median`` along one axis, several or all."""
     return quantile(a, 0.5, axis, keepdims=keepdims)
 
 
@@ -76,23 +85,36 @@ def percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> A
 
 @rule(np.quantile)
 def quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """``numpy.quantile`` (linear) of known ``q``, along one axis or all."""
+    """``numpy.quantile`` (linear) of known ``q``, along one axis, several or all."""
     wanted = np.asarray(q, np.float64)
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        raise InvalidArgumentError(
+            "a quantile is outside 0 to 1", where=where(), got=str(q),
+            next_step="give percents to numpy.percentile, and fractions to numpy.quantile",
+        )  # fmt: skip
     if wanted.ndim:
         wide = lift(a).astype(np.float64)  # as NumPy does with an array of fractions
         return stack([quantile(wide, float(each), axis, keepdims=keepdims) for each in wanted])
-    value = ravel(a) if axis is None else lift(a)
+    given = lift(a)
+    places = axes_of(axis, given.ndim)
+    value, place = (given, places[0]) if len(places) == 1 else _as_one_axis(given, places)
     if not dtype_of(value.dtype).is_float:
         value = value.astype(np.float64)
-    place = axis_of(0 if axis is None else axis, value.ndim)
     made = _between(sort(value, place), float(wanted), place)
-    missing = np.isnan(value).any(axis=place)
-    result = choose(missing, np.nan, made)
+    result = choose(np.isnan(value).any(axis=place), np.nan, made)
     if keepdims:
-        shape = lift(a).shape
-        kept = (1,) * len(shape) if axis is None else (*shape[:place], 1, *shape[place + 1 :])
+        kept = tuple(1 if i in places else extent for i, extent in enumerate(given.shape))
         return Traced(reshaped(result.node, kept))
     return result
+
+
+def _as_one_axis(value: Any, places: tuple[int, ...]) -> tuple[Any, int]:
+    """These axes taken together, and where they are: behind the others."""
+    rest = tuple(i for i in range(value.ndim) if i not in places)
+    extents = tuple(value.shape[i] for i in rest)
+    count = math.prod(value.shape[i] for i in places)
+    turned = transposed(value.node, (*rest, *places))
+    return Traced(reshaped(turned, (*extents, count))), len(rest)
 
 
 def _between(ordered: Any, q: float, axis: int) -> Any:

@@ -45,8 +45,8 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 
 
 def axis_of(axis: Any, rank: int) -> int:
-    """One axis, from 0; ValueError out of range."""
-    return axes_of(axis, rank)[0]
+    """One axis, from 0; ValueError out of range, TypeError for several."""
+    return axes_of(integer(axis, "an axis"), rank)[0]
 
 
 def axes_of(axes: Any, rank: int) -> tuple[int, ...]:

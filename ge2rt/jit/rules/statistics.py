@@ -14,7 +14,7 @@ from ge2rt.jit.promote import cast, join, kind_of, known, lift
 from ge2rt.jit.rules.indexing import along
 from ge2rt.jit.rules.pointwise import choose, unary
 from ge2rt.jit.rules.reductions import MAX, MIN, PROD, SUM
-from ge2rt.jit.rules.shapes import axes_of, broadcast_to
+from ge2rt.jit.rules.shapes import axes_of, axis_of, broadcast_to
 from ge2rt.jit.scope import where
 from ge2rt.jit.table import rule
 from ge2rt.jit.traced import Traced
@@ -103,7 +103,7 @@ def average(
         return mean(a, axis, keepdims=keepdims)
     value, scale = lift(a), lift(weights)
     if scale.shape != value.shape:
-        (place,) = axes_of(axis, value.ndim)
+        place = axis_of(axis, value.ndim)
         scale = scale.reshape(tuple(-1 if i == place else 1 for i in range(value.ndim)))
         scale = broadcast_to(scale, value.shape)
     dtype = join([kind_of(value), kind_of(scale)])
@@ -186,7 +186,7 @@ def nanmean(
 def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
     """``numpy.diff``."""
     value = lift(a)
-    (place,) = axes_of(axis, value.ndim)
+    place = axis_of(axis, value.ndim)
     for _ in range(n):
         later, sooner = along(value, place, slice(1, None)), along(value, place, slice(None, -1))
         value = later != sooner if value.dtype == np.bool_ else later - sooner

@@ -1,4 +1,4 @@
-"""Short, safe texts of foreign objects for messages: their own code is never run."""
+"""Short texts for messages, of foreign objects too: their own code is never run."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def show(value: Any) -> str:
 
 def _is_plain(value: Any) -> bool:
     return type(value) in (str, int, float, bool, type(None))
+
+
+def counted(count: int, what: str, plural: str = "s") -> str:
+    """A number of things."""
+    return f"{count} {what}{plural if count != 1 else ''}"
 
 
 def one_line(text: str, limit: int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.locks import ForkLock
-from ge2rt.base.text import show
+from ge2rt.base.text import counted, show
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, array_key
 from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture
@@ -42,7 +42,8 @@ class Specialisation:
     def __str__(self) -> str:
         told = "".join(f"\n    {note}" for note in self.notes)
         return (
-            f"({self.signature}): {self.reason}; {self.kernels} kernels, {self.compiled} compiled,"
+            f"({self.signature}): {self.reason}; {counted(self.kernels, 'kernel')},"
+            f" {self.compiled} compiled,"
             f" {self.seconds * 1e3:.0f} ms{told}"
         )
 
@@ -65,7 +66,10 @@ class Stats:
         return sum(each.compiled for each in self.specialisations)
 
     def __str__(self) -> str:
-        head = f"{self.name}: {self.traces} specialisations, {self.compiled} kernels compiled"
+        head = (
+            f"{self.name}: {counted(self.traces, 'specialisation')},"
+            f" {counted(self.compiled, 'kernel')} compiled"
+        )
         return "\n".join([head, *(f"  {each}" for each in self.specialisations)])
 
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from html import escape
 
+from ge2rt.base.text import counted
 from ge2rt.report.records import CandidateRecord, KernelRecord, LineLink, Report, StepRecord
-from ge2rt.report.text import clip, counted, fair_cap, kernel_facts, seconds_text, share_text
+from ge2rt.report.text import clip, fair_cap, kernel_facts, seconds_text, share_text
 
 _CODE_MOST = 900_000  # characters of all kernels' CUDA and PTX
 _NATIVE_MOST = 250_000  # of their LLVM IR

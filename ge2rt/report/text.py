@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ge2rt.base.text import one_line
+from ge2rt.base.text import counted, one_line
 from ge2rt.report.records import KernelRecord, Report, StepRecord
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
@@ -42,11 +42,6 @@ def share_text(share: float) -> str:
 def _three(value: float) -> str:
     digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f}"
-
-
-def counted(count: int, what: str, plural: str = "s") -> str:
-    """A number of things."""
-    return f"{count} {what}{plural if count != 1 else ''}"
 
 
 def summary(report: Report) -> list[tuple[str, str, str]]:

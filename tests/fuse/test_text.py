@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,7 +77,8 @@ LABELS = given(7, dtype="i64")
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_golden_text(name, update_golden):
-    text = TEXTS[name]()
+    # the end of a name is the digest of the declaration, whose records may gain fields
+    text = re.sub(r"(ge2rt_fused_[a-z]+)_[0-9a-f]{12}\b", r"\1", TEXTS[name]())
     file = GOLDEN / f"{name}.cu"
     if update_golden:
         file.parent.mkdir(parents=True, exist_ok=True)

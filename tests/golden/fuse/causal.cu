@@ -3,7 +3,7 @@ using index_t = int;
 
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_c6f14a0589fd(const float* __restrict__ x0, float* __restrict__ y0) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise(const float* __restrict__ x0, float* __restrict__ y0) {
   constexpr int LANES = 32, PACK = 1, STEPS = 4, RUN = LANES * PACK * STEPS;
   const int extent = 256;
   const int runs = (extent - 1) / RUN + 1;  // runs a row

@@ -10,7 +10,7 @@ __device__ __forceinline__ index_t index_inside(I at, index_t n, int* fault) {
 
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_09aaeef0349f(const long long* __restrict__ x0, const float* __restrict__ x1, float* __restrict__ y0, int* __restrict__ fault, const float s0) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise(const long long* __restrict__ x0, const float* __restrict__ x1, float* __restrict__ y0, int* __restrict__ fault, const float s0) {
   [[maybe_unused]] const int x1_n0 = 64, x1_s0 = 256;
   [[maybe_unused]] const int x1_n1 = 7, x1_s1 = 0;
   [[maybe_unused]] const int x1_n2 = 256, x1_s2 = 1;

@@ -3,7 +3,7 @@ using index_t = int;
 
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_1359b041c6e8(const float* __restrict__ x0, float* __restrict__ y0, const float s0, const float s1) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise(const float* __restrict__ x0, float* __restrict__ y0, const float s0, const float s1) {
   constexpr int LANES = 256, PACK = 1, STEPS = 4, RUN = LANES * PACK * STEPS;
   const int start = (int)blockIdx.x * RUN;
   const int me = threadIdx.x % 32, stretch = threadIdx.x / 32 * 32 * STEPS;

@@ -3,7 +3,7 @@ using index_t = int;
 
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise_eb5a4b0d7ab7(const float* __restrict__ x0, const float* __restrict__ x1, float* __restrict__ y0) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_pointwise(const float* __restrict__ x0, const float* __restrict__ x1, float* __restrict__ y0) {
   [[maybe_unused]] constexpr int k0 = 128;
   [[maybe_unused]] constexpr int k1 = 256;
   [[maybe_unused]] constexpr int k2 = (-128);

@@ -43,7 +43,7 @@ __device__ __forceinline__ Acc1 nothing1() {
   return {(-0.0f)};
 }
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_rows_aba2b48218f3(const float* __restrict__ x0, float* __restrict__ y0) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_rows(const float* __restrict__ x0, float* __restrict__ y0) {
 
   constexpr int GROUP = 32, PACK = 1;
   const int extent = 256, reduced = extent;

@@ -24,7 +24,7 @@ __device__ __forceinline__ Acc0 nothing0() {
 }
 
 
-extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_reduce_2873540c7033(const float* __restrict__ x0, float* __restrict__ y0) {
+extern "C" __global__ void __launch_bounds__(256) ge2rt_fused_reduce(const float* __restrict__ x0, float* __restrict__ y0) {
 
   [[maybe_unused]] const int reduced = 64;
   constexpr int SLICES = 8, COLUMNS = 8, RUN = 32 * COLUMNS;

@@ -27,11 +27,24 @@ def interpret(case, kind, static):
     aligned = all(pointer % 16 == 0 for pointer in arrays.pointers)
     problem = make_problem(arrays.bound, props, aligned=aligned, static=static)
     source = render(problem)
-    args = [pointer(arrays, slot) if slot.kind == "pointer" else scalar(slot)
-            for slot in problem.args]  # fmt: skip
-    program = Oracle(compile_ptx(source.text))
-    program.launch(source.entry, problem.grid, problem.block, args, shared_bytes=problem.shared)
+    run_on_oracle(Oracle(compile_ptx(source.text)), source.entry, arrays, problem)
     return arrays.faults()
+
+
+def run_on_oracle(program, entry, arrays, problem):
+    """All launches of a problem, with a workspace that holds no zeros at first."""
+    scratch = np.full(problem.workspace + 1, 0x4B, np.uint8)
+    args = [scalar(slot) if slot.kind == "scalar" else
+            (scratch, slot.offset) if slot.kind == "workspace" else pointer(arrays, slot)
+            for slot in problem.args]  # fmt: skip
+    for name, launch in launches(entry, problem):
+        program.launch(name, launch.grid, launch.block, args, shared_bytes=launch.shared)
+
+
+def launches(entry, problem):
+    """(function's name, geometry) of each launch that takes place."""
+    return [(entry + f"_{launch.entry}" * bool(launch.entry), launch)
+            for launch in problem.launches if launch.wanted]  # fmt: skip
 
 
 def pointer(arrays, slot):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import shipped
 from cpu.native_run import load, ptx_of
-from cpu.test_kernels_oracle import pointer, scalar
+from cpu.test_kernels_oracle import launches, run_on_oracle, scalar
 from oracle.programs import CudaProgram, copies, programs
 from oracle.ptx_interp import Oracle
 
@@ -45,25 +45,27 @@ def on_the_device(
     ptx: str, entry: str, arrays: CaseArrays, problem: Problem, lanes: int
 ) -> list[str]:
     args: list[Any] = []
+    room = np.full(problem.workspace + 256, 0x4B, np.uint8)
+    scratch = room.ctypes.data + -room.ctypes.data % 256
     for slot in problem.args:
         if slot.kind == "pointer":
             laid = arrays.buffers[slot.name]
             args.append(np.uint64(laid.address + slot.offset if laid.address else 0))
         else:
-            args.append(scalar(slot))
-    try:
-        kernel = load(ptx, entry, problem.block, lanes)
-    except UnsupportedError:
-        assert lanes != 32, "a full warp runs everything that ships"
-        return []
-    assert kernel(problem.grid, args, problem.shared) == 0
+            place = slot.kind == "workspace"
+            args.append(np.uint64(scratch + slot.offset) if place else scalar(slot))
+    for name, launch in launches(entry, problem):
+        try:
+            kernel = load(ptx, name, launch.block, lanes)
+        except UnsupportedError:
+            assert lanes != 32, "a full warp runs everything that ships"
+            return []
+        assert kernel(launch.grid, args, launch.shared) == 0
     return arrays.faults()
 
 
 def on_the_oracle(ptx: str, entry: str, arrays: CaseArrays, problem: Problem) -> list[str]:
-    args = [pointer(arrays, slot) if slot.kind == "pointer" else scalar(slot)
-            for slot in problem.args]  # fmt: skip
-    Oracle(ptx).launch(entry, problem.grid, problem.block, args, shared_bytes=problem.shared)
+    run_on_oracle(Oracle(ptx), entry, arrays, problem)
     return arrays.faults()
 
 

@@ -15,7 +15,7 @@ def all_spans(
 ) -> tuple[Span, ...]:
     """The spans of the buffers that are there, and of the workspace's pieces at ``scratch``."""
     pieces = [slot for slot in problem.args if slot.kind == "workspace"]
-    ends = [*(slot.offset for slot in pieces[1:]), problem.workspace]
+    ends = [*(slot.offset for slot in pieces), problem.workspace][1:]
     return buffer_spans(bound, pointers) + tuple(
         Span(f"workspace {slot.name}", scratch + slot.offset, scratch + end, slot.value, 1, ())
         for slot, end in zip(pieces, ends, strict=True)

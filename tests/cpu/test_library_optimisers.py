@@ -34,9 +34,9 @@ def test_thirty_two_tensors_in_one_launch() -> None:
 
 
 def test_an_output_that_overlaps_another_is_refused() -> None:
-    p, g = tensors(2, 0), tensors(2, 1)
+    (p,), (g,) = tensors(1, 0), tensors(1, 1)
     with pytest.raises(InvalidArgumentError, match="two outputs overlap"):
-        ge2rt.launch("sgd", *g, out=[p[0], p[0]], lr=0.1)
+        ge2rt.launch("sgd", g, g, out=[p, p], lr=0.1)
 
 
 def test_the_op_type_finds_the_kernel_for_the_state() -> None:

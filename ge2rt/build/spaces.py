@@ -16,6 +16,8 @@ VECTOR_BYTES = 16
 def make_space(spec: IterateSpec, bound: Bound, names: Mapping[str, Any]) -> Space:
     """The collapsed space of ``spec``; absent optional operands have no strides in it."""
     operands = {n: d for n in spec.over if (d := bound.desc(n)) is not None}
+    if spec.views:
+        operands = _viewed(spec, bound, operands, names)
     if spec.axes is None:
         shape, strides = _broadcast(operands)
         if not spec.whole:
@@ -26,6 +28,24 @@ def make_space(spec: IterateSpec, bound: Bound, names: Mapping[str, Any]) -> Spa
         return Space(spec.name, shape, dict(zip(operands, strides, strict=True)))
     shape, collapsed = shapes.collapse(shape, strides)
     return Space(spec.name, shape, dict(zip(operands, collapsed, strict=True)))
+
+
+def _viewed(
+    spec: IterateSpec, bound: Bound, operands: Mapping[str, BufferDesc], names: Mapping[str, Any]
+) -> dict[str, BufferDesc]:
+    """The operands, those with a view as it shows them."""
+    items = bound.kernel.items
+    of_item = {items[n]: d for n, d in operands.items() if n in items}  # a list means the item
+    seen = dict(operands)
+    for name in operands.keys() & spec.views.keys():
+        view = spec.views[name].evaluate({**names, **of_item})
+        if not isinstance(view, BufferDesc):
+            raise InvalidArgumentError(
+                f"iterate {spec.name}: no view of a buffer", kernel=bound.kernel.name,
+                argument=name, expected="such as permuted(X, axes)", got=str(view)[:80],
+            )  # fmt: skip
+        seen[name] = view
+    return seen
 
 
 def _broadcast(operands: Mapping[str, BufferDesc]) -> tuple[shapes.Shape, list[shapes.Shape]]:

@@ -130,17 +130,35 @@ def overlaps(bound: Bound, pointers: Sequence[int]) -> list[tuple[int, int]]:
     """(output, other buffer) pairs that share memory in a way the kernel does not allow."""
     kernel = bound.kernel
     found = []
-    for index in range(len(kernel.inputs), len(kernel.buffers)):
-        for other in range(index):
-            a, b = bound.descs[index], bound.descs[other]
-            if a is None or b is None:
-                continue
-            same = kernel.buffers[other].name in kernel.buffers[index].overlap and _same_view(
-                a, b, pointers[index], pointers[other]
-            )
-            if not same and share_memory(a, pointers[index], b, pointers[other]):
-                found.append((index, other))
+    for index, other in _near(bound, pointers):
+        a, b = bound.descs[index], bound.descs[other]
+        assert a is not None
+        assert b is not None
+        same = kernel.buffers[other].name in kernel.buffers[index].overlap and _same_view(
+            a, b, pointers[index], pointers[other]
+        )
+        if not same and share_memory(a, pointers[index], b, pointers[other]):
+            found.append((index, other))
     return found
+
+
+def _near(bound: Bound, pointers: Sequence[int]) -> list[tuple[int, int]]:
+    """(output, earlier buffer) pairs whose ranges of addresses meet, found by a sweep over them."""
+    first = len(bound.kernel.inputs)
+    ranges = [
+        (*_range(desc, pointer), index)
+        for index, (desc, pointer) in enumerate(zip(bound.descs, pointers, strict=True))
+        if desc is not None
+    ]
+    ranges.sort()
+    pairs = []
+    for at, (_, end, index) in enumerate(ranges):
+        for start, _, other in ranges[at + 1 :]:
+            if start >= end:
+                break
+            if max(index, other) >= first:
+                pairs.append((max(index, other), min(index, other)))
+    return sorted(pairs)
 
 
 def _same_view(a: BufferDesc, b: BufferDesc, at_a: int, at_b: int) -> bool:

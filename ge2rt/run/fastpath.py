@@ -20,6 +20,9 @@ Run: TypeAlias = Callable[[Sequence[int], int], int]
 _NATIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p)
 
 
+_MOST_BUFFERS = 32
+
+
 @dataclass(frozen=True)
 class Target:
     """What a fast launch needs: packing, and the native entry or the launcher."""
@@ -37,6 +40,8 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
     """A function ``(buffers, stream) -> 0`` for this plan; falls back to ``slow``."""
     if any(desc is None for desc in bound.descs):
         return slow  # optional buffers may come as null or be left out: not worth a fast form
+    if len(bound.descs) > _MOST_BUFFERS:
+        return slow  # each pair would be a condition
     names = [f"b{index}" for index in range(len(bound.descs))]
     tests = [
         f"type({n}) is int and {n} > {_below(d)}" for n, d in zip(names, bound.descs, strict=True)

@@ -127,7 +127,12 @@ def _default(kind: str, value: Any) -> Any:
 
 def _iterate(name: str, entry: Entry) -> IterateSpec:
     axes = entry.get("axes")
-    return IterateSpec(name, tuple(entry["over"]), constant(axes) if axes is not None else None)
+    return IterateSpec(
+        name,
+        tuple(entry["over"]),
+        constant(axes) if axes is not None else None,
+        views={operand: constant(text) for operand, text in entry.get("view", {}).items()},
+    )
 
 
 def _launch(entry: Entry) -> LaunchSpec:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ge2rt.base import shapes
@@ -87,6 +88,93 @@ def _size(value: Any) -> Any:
     if _is_list(value):
         return tuple(_size(v) for v in value)
     return shapes.size_of(_ints(value, "size"))
+
+
+def _seen(
+    buffer: BufferDesc, shape: Sequence[int], strides: Sequence[int], start: int = 0
+) -> BufferDesc:
+    extents = tuple(shape)
+    kept = shapes.canonical_strides(extents, tuple(strides))
+    return replace(buffer, shape=extents, strides=kept, offset=buffer.offset + start)
+
+
+def _permuted(buffer: Any, axes: Any) -> BufferDesc:
+    """A view whose axis i is axis ``axes[i]`` of the buffer; without axes they are reversed."""
+    desc = _buffer(buffer, "permuted")
+    order = [int(a) for a in _ints(axes, "permuted")] or list(range(len(desc.shape)))[::-1]
+    order = [a + len(order) if a < 0 else a for a in order]
+    if sorted(order) != list(range(len(desc.shape))):
+        raise ValueError(f"{list(axes)} is no order of {len(desc.shape)} axes")
+    return _seen(desc, [desc.shape[a] for a in order], [desc.strides[a] for a in order])
+
+
+def _unpermuted(buffer: Any, axes: Any) -> BufferDesc:
+    """The view of which the buffer is ``permuted(view, axes)``."""
+    rank = len(_buffer(buffer, "unpermuted").shape)
+    order = [a + rank if a < 0 else a for a in _ints(axes, "unpermuted")]
+    inverse = sorted(range(rank), key=order.__getitem__) if len(order) == rank else order
+    return _permuted(buffer, tuple(inverse))
+
+
+def _sliced(buffer: Any, starts: Any, sizes: Any, steps: Any = ()) -> BufferDesc:
+    """The view of ``sizes`` elements an axis from ``starts`` on, every ``steps``-th."""
+    desc = _buffer(buffer, "sliced")
+    first, count = _ints(starts, "sliced"), _ints(sizes, "sliced")
+    every = _ints(steps, "sliced") or (1,) * len(count)
+    if not len(first) == len(count) == len(every) == len(desc.shape):
+        raise ValueError(f"starts, sizes and steps must have {len(desc.shape)} items, one an axis")
+    for axis, (extent, start, size, step) in enumerate(
+        zip(desc.shape, first, count, every, strict=True)
+    ):
+        last = start + (size - 1) * step
+        if size < 0 or step == 0 or (size and not (0 <= start < extent and 0 <= last < extent)):
+            raise ValueError(
+                f"axis {axis} has {extent} elements: no {size} from {start} on in steps of {step}"
+            )
+    start = sum(a * s for a, s in zip(first, desc.strides, strict=True)) if all(count) else 0
+    strides = [a * s for a, s in zip(desc.strides, every, strict=True)]
+    return _seen(desc, count, strides, start)
+
+
+def _narrowed(buffer: Any, shape: Any, axis: Any = None) -> BufferDesc:
+    """The first elements of each axis, as a view of ``shape``; ``axis`` stands still."""
+    desc, extents = _buffer(buffer, "narrowed"), _ints(shape, "narrowed")
+    still = () if axis is None else shapes.normalize_axes((_int(axis, "narrowed"),), len(extents))
+    fits = len(extents) == len(desc.shape) and all(
+        a in still or e <= desc.shape[a] for a, e in enumerate(extents)
+    )
+    if not fits:
+        but = f" but along axis {still[0]}" if still else ""
+        raise ValueError(f"shape {list(extents)} does not lie within {list(desc.shape)}{but}")
+    return _seen(desc, extents, [0 if a in still else s for a, s in enumerate(desc.strides)])
+
+
+def _dropped(buffer: Any, axis: Any) -> BufferDesc:
+    """The view of the first elements along an axis, without that axis."""
+    desc = _buffer(buffer, "dropped")
+    (gone,) = shapes.normalize_axes((_int(axis, "dropped"),), len(desc.shape))
+    rest = [a for a in range(len(desc.shape)) if a != gone]
+    return _seen(desc, [desc.shape[a] for a in rest], [desc.strides[a] for a in rest])
+
+
+def _trailing(buffer: Any, extent: Any) -> BufferDesc:
+    """The view that shows each element ``extent`` times along a further last axis."""
+    desc = _buffer(buffer, "trailing")
+    return _seen(desc, (*desc.shape, _int(extent, "trailing")), (*desc.strides, 0))
+
+
+def _leading(buffer: Any, shape: Any) -> BufferDesc:
+    """The view that shows the whole buffer at each point of further first axes."""
+    desc, more = _buffer(buffer, "leading"), _ints(shape, "leading")
+    return _seen(desc, (*more, *desc.shape), (*(0 for _ in more), *desc.strides))
+
+
+def _padded(shape: Any, before: Any, after: Any) -> tuple[int, ...]:
+    """The shape with ``before`` and ``after`` elements more on each axis."""
+    extents, low, high = (_ints(v, "padded") for v in (shape, before, after))
+    if not len(extents) == len(low) == len(high) or min((*low, *high), default=0) < 0:
+        raise ValueError(f"before and after take {len(extents)} whole numbers >= 0, one an axis")
+    return tuple(e + a + b for e, a, b in zip(extents, low, high, strict=True))
 
 
 def _joined(buffers: Any, axis: Any) -> tuple[int, ...]:
@@ -203,6 +291,15 @@ HOST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "shape": lambda buffer: _buffer(buffer, "shape").shape,
     "size": _size,
     "joined": _joined,
+    "padded": _padded,
+    "permuted": _permuted,
+    "unpermuted": _unpermuted,
+    "sliced": _sliced,
+    "narrowed": _narrowed,
+    "dropped": _dropped,
+    "trailing": _trailing,
+    "leading": _leading,
+    "offset": lambda buffer: _buffer(buffer, "offset").offset,
     "dtype": lambda buffer: _buffer(buffer, "dtype").dtype.name,
     "sizeof": lambda t: _dtype(t).itemsize,
     "is_float": lambda t: _dtype(t).is_float,

@@ -1,7 +1,8 @@
 """Lists of buffers (``many: 32``): a kernel as its calls with n items have it.
 
 All lists of a kernel have n items in one call. Item 3 of the list ``X`` is the buffer ``X3``, its
-own dimension ``N?`` is ``N3``, and an iteration space over lists is one an item, ``it3`` of ``it``.
+own dimension ``N?`` is ``N3``, and an iteration space over lists is one an item, ``it3`` of ``it``
+(in whose views the name of a list means the item).
 """
 
 from __future__ import annotations
@@ -83,4 +84,5 @@ def _spaces(space: IterateSpec, lists: set[str], count: int) -> Iterable[Iterate
         return
     for i in range(count):
         over = tuple(f"{name}{i}" if name in lists else name for name in space.over)
-        yield replace(space, name=f"{space.name}{i}", over=over)
+        views = {f"{n}{i}" if n in lists else n: text for n, text in space.views.items()}
+        yield replace(space, name=f"{space.name}{i}", over=over, views=views)

@@ -327,6 +327,10 @@ def _buffer_names(scope: _Scope) -> Iterator[Found]:
             if scope.knows("inputs", "outputs") and name not in scope.buffers:
                 path = ("iterate", space, "over", j)
                 yield path, _unknown("buffer", name, scope.buffers), False
+        for name in entry.get("view", {}):
+            if name not in entry["over"]:
+                path = ("iterate", space, "view", name)
+                yield path, _unknown("operand", name, entry["over"]), True
 
 
 def _attributes(scope: _Scope) -> Iterator[Found]:
@@ -398,6 +402,8 @@ def _expression_names(scope: _Scope) -> Iterator[Found]:
     for name, entry in scope.section("iterate", {}).items():
         if entry.get("axes") is not None:
             yield from _names(scope, ("iterate", name, "axes"), entry["axes"], bound)
+        for operand, text in entry.get("view", {}).items():
+            yield from _names(scope, ("iterate", name, "view", operand), text, bound)
     for name, text in scope.section("prefer", {}).items():
         yield from _names(scope, ("prefer", name), text, launch)
     for path, geometry in _launches(scope):

@@ -75,14 +75,16 @@ class IterateSpec:
 
     Without ``axes``: all operands broadcast to the common shape. With ``axes`` (an expression
     giving a tuple of axes of the first operand): only those axes; an operand of the same rank is
-    indexed by axis, one whose rank is the number of axes by position. A ``whole`` space keeps the
-    axes and their order, where a kernel's values depend on coordinates.
+    indexed by axis, one whose rank is the number of axes by position. ``views`` are of other shapes
+    and strides than their operand (its data offset stays the kernel's job). A ``whole`` space keeps
+    the axes and their order, where a kernel's values depend on coordinates.
     """
 
     name: str
     over: tuple[str, ...]
     axes: Expression | None = None
     whole: bool = False
+    views: Mapping[str, Expression] = field(default_factory=dict)  # operand -> what it is seen as
 
 
 @dataclass(frozen=True)

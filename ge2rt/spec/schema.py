@@ -149,6 +149,7 @@ class IterateEntry(_Model):
 
     over: Annotated[list[str], Field(min_length=1)]
     axes: Host = None
+    view: dict[str, Host] = {}
 
 
 class LaunchEntry(_Model):

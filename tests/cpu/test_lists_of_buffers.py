@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import ge2rt
-from ge2rt.base import switches
 from ge2rt.base.errors import InvalidArgumentError, RegistryError
 from ge2rt.device.registry import get_device
+from ge2rt.run.case_arrays import make_arrays
 from ge2rt.run.check import chosen, run_case
-from ge2rt.run.launch import prepare
+from ge2rt.run.launch import plan_for, prepare
 from ge2rt.spec import reference
 from ge2rt.spec.registry import Registry, default_registry
 
@@ -127,16 +127,19 @@ def arrays(*shapes: tuple[int, ...]) -> tuple[list[Any], list[Any], list[Any]]:
     return floats[: len(shapes)], floats[len(shapes) :], [np.zeros(s, np.int32) for s in shapes]
 
 
-@pytest.mark.parametrize("budget", ["8", "0"])
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", ["steps", "glue"])
-def test_their_cases(registry: Any, name: str, budget: str) -> None:
+def test_their_cases(registry: Any, name: str, dynamic: bool) -> None:
     drawn = chosen(registry.get(name))
     assert len({len(case.kernel.inputs) for case in drawn}) == 5
-    cases = sorted(drawn, key=lambda case: case.empty)[:8]
-    with switches.setting("GE2RT_STATIC_BUDGET", budget):
-        outcomes = [run_case(case, get_device("cpu")) for case in cases]
-    assert not [o.faults for o in outcomes if o.faults]
-    assert sum(o.compiled for o in outcomes) > len(cases) // 2
+    device, arguments = get_device("cpu"), set()
+    for case in sorted(drawn, key=lambda case: case.empty)[:6]:
+        made = make_arrays(case)
+        plan = plan_for(name, made.descs, case.attrs, device, dynamic=dynamic)
+        plan.launch(made.pointers)
+        assert not made.faults()
+        arguments |= {slot.name for slot in plan._problem(True).args if slot.kind == "scalar"}
+    assert bool(arguments) == dynamic
 
 
 def test_launch_takes_the_items_one_by_one(registry: Any) -> None:
@@ -224,6 +227,8 @@ def test_values_have_bounds_where_the_host_sees_them(registry: Any) -> None:
     ("old", "new", "fault"),
     [
         ("within: [0, N]", "within: [0, K]", "unknown name 'K'"),
+        ("over: [P, G, C]", "over: [P, G, C], view: {rate: rate}", "unknown operand 'rate'"),
+        ("over: [P, G, C]", 'over: [P, G, C], view: {P: "dropped(P, K)"}', "unknown name 'K'"),
         ("Y, dtype: f32, shape: [M]", "Y, dtype: f32, shape: [M], within: [0, 1]", "only the"),
         ("many: 8, dtype: i32", "many: 9, dtype: i32", "all lists have as many items: 8, as in G"),
         ("shape: [N?, M]", 'shape: [N?, M], optional: true', "beside lists no buffer is optional"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ge2rt.base import shapes
-from ge2rt.base.dtypes import DTYPES
+from ge2rt.base.dtypes import DTYPES, DType
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.build.names import dynamic_scalars
 from ge2rt.build.records import ArgSlot, Geometry, Problem, Space
@@ -129,11 +129,19 @@ def _workspace(bound: Bound, names: Mapping[str, Any]) -> tuple[list[ArgSlot], i
     """Where each piece of the workspace begins, and the bytes of all."""
     slots, end = [], 0
     for spec in bound.kernel.workspace:
-        dtype = bound.types.get(spec.dtype) or DTYPES[spec.dtype]
+        dtype = _workspace_dtype(bound, spec.dtype)
         slots.append(ArgSlot("workspace", spec.name, "Q", dtype.ctype, end))
         nbytes = _whole(bound, f"workspace {spec.name}", spec.size, names) * dtype.itemsize
         end += -(-nbytes // _APART) * _APART
     return slots, end
+
+
+def _workspace_dtype(bound: Bound, name: str) -> DType:
+    """A dtype, a type variable's, or (``acc:T``) the one in which sums of it are kept."""
+    variable = name.removeprefix("acc:")
+    if variable == name:
+        return bound.types.get(name) or DTYPES[name]
+    return DTYPES[bound.types[variable].accumulate]
 
 
 def _buffers(bound: Bound) -> Any:

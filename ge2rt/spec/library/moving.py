@@ -17,11 +17,12 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 def converted(x: Any, to: str) -> Array:
     """``x`` as dtype ``to``: floats are cut off and saturate in integers, where NaN is 0."""
-    dtype, given = dtype_of(to), np.asarray(x)
+    dtype = dtype_of(to)
+    given: Array = np.asarray(x)
     if given.dtype.kind != "f" or dtype.is_float:
         return given.astype(dtype.numpy)
     if dtype.kind == "bool":
-        return given != 0
+        return np.asarray(given != 0)
     limits = np.iinfo(dtype.numpy)
     whole = np.trunc(np.where(np.isnan(given), 0.0, given))
     low, high = whole <= float(limits.min), whole >= float(limits.max)
@@ -65,7 +66,7 @@ def sliced_back(
     gx: Array, gy: Array, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
 ) -> Array:
     """``gx`` with ``gy`` added where :func:`sliced_out` reads."""
-    result = gx.copy()
+    result: Array = gx.copy()
     if all(sizes):
         result[_slices(starts, sizes, steps)] += gy
     return result
@@ -73,7 +74,7 @@ def sliced_back(
 
 def gathered(x: Array, index: Array, axis: int) -> Array:
     """What ``index`` says along ``axis``; the other coordinates are those of ``index``."""
-    result = np.zeros(index.shape, x.dtype)
+    result: Array = np.zeros(index.shape, x.dtype)
     for at in np.ndindex(*index.shape):
         place = list(at)
         place[axis] = int(index[at])
@@ -83,7 +84,7 @@ def gathered(x: Array, index: Array, axis: int) -> Array:
 
 def scattered(y: Array, index: Array, u: Array, axis: int) -> Array:
     """``y`` with each element of ``u`` added where :func:`gathered` would read."""
-    result = y.copy()
+    result: Array = y.copy()
     for at in np.ndindex(*index.shape):
         place = list(at)
         place[axis] = int(index[at])
@@ -100,7 +101,7 @@ def embedded_back(
     gw: Array, idx: Array, gy: Array, padding_idx: int, scale_grad_by_freq: bool, out_scale: float
 ) -> Array:
     """``gw`` with the gradient of :func:`embedded` added, but for the row ``padding_idx``."""
-    result = gw.copy()
+    result: Array = gw.copy()
     for at in np.ndindex(*idx.shape):
         row = int(idx[at])
         if row != padding_idx:
@@ -126,11 +127,11 @@ def padded_back(
     """``gx`` with each element of ``gy`` added to the element that it showed; -1 shows none."""
     numbers = np.arange(gx.size, dtype=np.float64).reshape(gx.shape)
     shown = padded_out(numbers, before, after, mode, -1.0, "f64").astype(int).ravel()
-    result = gx.copy().ravel()
+    result: Array = gx.copy().ravel()
     for place, g in zip(shown, gy.ravel(), strict=True):
         if place >= 0:
             result[place] += g
-    return result.reshape(gx.shape)
+    return np.asarray(result.reshape(gx.shape))
 
 
 def joined_out(parts: list[Array], axis: int) -> Array:

@@ -54,7 +54,7 @@ def batchnorm(
     """Y, the running moments afterwards, and mean and 1 / sqrt(variance + eps) of the batch."""
     axes = (0, *range(2, X.ndim))
     mean, variance = np.mean(X, axis=axes), np.var(X, axis=axes)
-    running = (running_mean, running_var)
+    running: tuple[Any, ...] = (running_mean, running_var)
     if training:
         count = X.size / mean.size
         batch = (mean, variance * count / (count - 1))

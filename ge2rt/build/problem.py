@@ -118,8 +118,9 @@ def _launch(bound: Bound, spec: LaunchSpec, names: Mapping[str, Any]) -> Geometr
     wanted = spec.when is None or bool(spec.when.evaluate(names))
     what = f"{spec.entry} " if spec.entry else ""
     shared = _whole(bound, f"{what}shared", spec.shared, names) if spec.shared else 0
+    grid = _geometry(bound, f"{what}grid", spec.grid, names)
     return Geometry(
-        spec.entry, _geometry(bound, f"{what}grid", spec.grid, names),
+        spec.entry, grid if wanted else (1, 1, 1),  # a grid may be empty where it is not wanted
         _geometry(bound, f"{what}block", spec.block, names), shared, wanted,
     )  # fmt: skip
 

@@ -432,6 +432,10 @@ def _cases(scope: _Scope) -> Iterator[Found]:
             known = scope.dims | scope.own
             if scope.knows("inputs", "outputs") and name not in known:
                 yield ("cases", part, name), _unknown("dimension", name, known), True
+    values = {*scope.dims, *scope.own, *scope.section("attrs", {}), *scope.section("let", {})}
+    for name, extents in cases.get("dims", {}).items():
+        for i, text in enumerate(extents):
+            yield from _names(scope, ("cases", "dims", name, i), text, values)
     for name, bounds in cases.get("values", {}).items():
         if scope.knows("inputs", "outputs") and name not in scope.buffers:
             yield ("cases", "values", name), _unknown("buffer", name, scope.buffers), True

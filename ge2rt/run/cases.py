@@ -1,9 +1,9 @@
 """Make cases that check a kernel from its declaration: extents, dtypes, attributes, layouts.
 
 ``cases:`` in the kernel's entry narrows the choice: ``dims`` (name -> extents, or expressions of
-attributes, of extents drawn or worked out before, and of lets that follow from those that are drawn), ``ranks`` (name of a ``*S`` -> shapes) and
-``attrs`` (settings, each of which is tried). The cases are the same in every process; about half of
-them are strided, odd-sized or not the default.
+attributes, of extents drawn or worked out before, and of lets that follow from those drawn),
+``ranks`` (name of a ``*S`` -> shapes) and ``attrs`` (settings, each of which is tried). The cases
+are the same in every process; about half of them are strided, odd-sized or not the default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Meanings of pooling and upsampling against values worked out by hand and statements of another kind."""
+"""Meanings of pooling and upsampling against hand values and statements of another kind."""
 
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ def test_upsampling_by_hand() -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-@pytest.mark.parametrize(("oh", "ow", "scales"), [(7, 9, (0, 0)), (3, 2, (0, 0)), (10, 13, (2.1, 2.7))])
+@pytest.mark.parametrize(
+    ("oh", "ow", "scales"), [(7, 9, (0, 0)), (3, 2, (0, 0)), (10, 13, (2.1, 2.7))]
+)
 def test_the_gradient_of_upsampling_is_its_transpose(
     mode: str, oh: int, ow: int, scales: tuple[float, float]
 ) -> None:

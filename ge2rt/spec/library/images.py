@@ -1,7 +1,7 @@
 """NumPy meanings of convolution, pooling and upsampling, with gradients.
 
-Images are ``[N, C, H, W]``. Windows are looked at position by position: for each place ``(i, j)`` in
-the window, all windows at once.
+Images are ``[N, C, H, W]``. Windows are looked at place by place: for each ``(i, j)`` in the
+window, all windows at once.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def pool2d_bwd(
 def _read(out: int, extent: int, mode: str, scale: float, align: bool) -> Array:
     """How much row ``o`` of an upsampled axis takes of row ``i`` of ``extent``, as a matrix.
 
-    ``scale`` is 0 where the size was given. The nearest row is ``floor(o / scale)``; bilinear counts
-    from the middles of the elements, as PyTorch's interpolate does.
+    ``scale`` is 0 where the size was given. The nearest row is ``floor(o / scale)``; bilinear
+    counts from the middles of the elements, as PyTorch's interpolate does.
     """
     taken = np.zeros((out, extent))
     for o in range(out):

@@ -39,6 +39,13 @@ def _windows(extent: int, size: int, stride: int, pad: int, dilation: int, ceil:
         count += 1
 
 
+def _both_windows(
+    shape: Pair, size: Pair, stride: Pair, pad: Pair, dilation: Pair, ceil: bool
+) -> Pair:
+    h, w = (_windows(shape[a], size[a], stride[a], pad[a], dilation[a], ceil) for a in (0, 1))
+    return h, w
+
+
 def _places(
     shape: Pair, windows: Pair, size: Pair, stride: Pair, pad: Pair, dilation: Pair
 ) -> Iterator[tuple[int, int, Array, Array, Array]]:
@@ -88,9 +95,7 @@ def pool2d(
 ) -> tuple[Array, Array | None]:  # fmt: skip
     """Largest values with their numbers, or means and None; as PyTorch's max_pool2d, avg_pool2d."""
     shape = (x.shape[2], x.shape[3])
-    windows = tuple(
-        _windows(shape[a], size[a], stride[a], pad[a], dilation[a], ceil_mode) for a in (0, 1)
-    )
+    windows = _both_windows(shape, size, stride, pad, dilation, ceil_mode)
     if mode == "max":
         return _largest(x, windows, size, stride, pad, dilation)
     total = np.zeros((*x.shape[:2], *windows))
@@ -149,7 +154,7 @@ def upsample2d(
     """Rows and columns each read by a matrix of shares."""
     rows = _read(oh, x.shape[2], mode, scale_h, align_corners)
     columns = _read(ow, x.shape[3], mode, scale_w or scale_h, align_corners)
-    return np.einsum("oh,nchw,pw->ncop", rows, x, columns)
+    return np.asarray(np.einsum("oh,nchw,pw->ncop", rows, x, columns))
 
 
 def upsample2d_bwd(
@@ -158,7 +163,7 @@ def upsample2d_bwd(
     """Each element gets the cotangents of those that read it, times what they take."""
     rows = _read(gy.shape[2], h, mode, scale_h, align_corners)
     columns = _read(gy.shape[3], w, mode, scale_w or scale_h, align_corners)
-    return np.einsum("oh,ncop,pw->nchw", rows, gy, columns)
+    return np.asarray(np.einsum("oh,ncop,pw->nchw", rows, gy, columns))
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

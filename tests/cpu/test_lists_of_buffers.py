@@ -133,7 +133,8 @@ def test_their_cases(registry: Any, name: str, dynamic: bool) -> None:
     drawn = chosen(registry.get(name))
     assert len({len(case.kernel.inputs) for case in drawn}) == 5
     device, arguments = get_device("cpu"), set()
-    for case in sorted(drawn, key=lambda case: case.empty)[:6]:
+    few = 3 if name == "glue" else 6  # its loops are slow to compile
+    for case in sorted(drawn, key=lambda case: case.empty)[:few]:
         made = make_arrays(case)
         plan = plan_for(name, made.descs, case.attrs, device, dynamic=dynamic)
         plan.launch(made.pointers)

@@ -94,3 +94,60 @@ def test_softmax(log: bool, axis: int, masked: Any) -> None:
     by_y = rows.softmax_bwd(g, y, None, None, masked, axis, 1.7, log)
     np.testing.assert_allclose(by_y[0], gx, 1e-9, 1e-12)
     np.testing.assert_allclose(by_y[1], gmask, 1e-9, 1e-12)
+
+
+OPTIONS = [(True, "none", 9, 0.0), (True, "mean", 1, 0.2), (False, "sum", 0, 0.3)]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_cross_entropy(options: Any) -> None:
+    logits = options[0]
+    x = RNG.standard_normal((5, 3)) if logits else RNG.uniform(0.1, 1, (5, 3))
+    target = np.array([0, 1, 2, 1, 0])
+
+    def forward(x: Any) -> Any:
+        return rows.cross_entropy(x, target, *options, 0.05)[0]
+
+    loss, fused = rows.cross_entropy(x, target, *options, 0.05)
+    g = RNG.standard_normal(np.shape(loss))
+    right = slopes(forward, x, g)
+    np.testing.assert_allclose(
+        rows.cross_entropy_bwd(g, x, target, *options, 0.05), right, 1e-6, 1e-8
+    )
+    np.testing.assert_allclose(fused, slopes(forward, x, np.ones_like(g)), 1e-6, 1e-8)
+    assert not fused[target == options[2]].any()
+
+
+def test_cross_entropy_by_hand() -> None:
+    x, target = np.log([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]), np.array([0, 1, 2])
+    losses = -np.log([0.5, 0.8, 0.6])
+    none = rows.cross_entropy(x, target, True, "none")[0]
+    np.testing.assert_allclose(none, losses)
+    mean = rows.cross_entropy(x, target, ignore_index=2)[0]
+    assert mean == pytest.approx(losses[:2].mean())
+    probabilities = rows.cross_entropy(np.exp(x), target, False, "sum", eps=0.0)[0]
+    assert probabilities == pytest.approx(losses.sum())
+    smooth = rows.cross_entropy(x[:1], target[:1], label_smoothing=0.3)[0]
+    assert smooth == pytest.approx(-(0.8 * np.log(0.5) + 0.2 * np.log(0.25)))
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("axes", [(), (1,), (0, -1)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_reduce(op: str, axes: Any, keepdim: bool) -> None:
+    x = RNG.standard_normal((2, 3, 4))
+
+    def forward(x: Any) -> Any:
+        return numeric.reduce(op, x, axes, keepdim)
+
+    g = RNG.standard_normal(np.shape(forward(x)))
+    got = rows.reduce_bwd(op, g, x, x.shape, axes, keepdim)
+    np.testing.assert_allclose(got, slopes(forward, x, g), 1e-6, 1e-8)
+
+
+def test_reduce_ties_and_zeros() -> None:
+    g, x = np.array(6.0), np.array([3.0, 1.0, 3.0, 3.0])
+    assert rows.reduce_bwd("max", g, x, (4,)).tolist() == [2, 0, 2, 2]
+    assert rows.reduce_bwd("min", g, x, (4,)).tolist() == [0, 6, 0, 0]
+    assert rows.reduce_bwd("prod", g, np.array([2.0, 0, 3]), (3,)).tolist() == [0, 36, 0]
+    assert rows.reduce_bwd("prod", g, np.zeros(3), (3,)).tolist() == [0, 0, 0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ge2rt.base.shapes import normalize_axes
 from ge2rt.spec import numeric
 
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -144,7 +145,75 @@ def softmax_bwd(
     return scale * gz, unbroadcast(gz, mask_shape)
 
 
+def _classes(X: Any, target: Any, ignore_index: Any, label_smoothing: Any) -> Any:
+    """The wanted distribution of each row, zero for rows that do not count; which rows count."""
+    count = X.shape[-1]
+    q = (1 - label_smoothing) * np.eye(count)[np.clip(target, 0, count - 1)]
+    q = q + label_smoothing / count
+    counts = np.asarray(target) != ignore_index
+    return np.where(counts[..., None], q, 0.0), counts
+
+
+def cross_entropy(
+    X: Any, target: Any, from_logits: Any = True, reduction: Any = "mean",
+    ignore_index: Any = -100, label_smoothing: Any = 0.0, eps: Any = 1e-9,
+) -> Any:  # fmt: skip
+    """The loss ``-sum(q log p)`` of each row, their sum or their mean; and its gradient by X."""
+    q, counts = _classes(X, target, ignore_index, label_smoothing)
+    log_p = numeric.softmax(X, -1, 1.0, True) if from_logits else np.log(X + eps)
+    losses = -np.sum(np.where(counts[..., None], q * log_p, 0.0), axis=-1)
+    total = np.sum(losses)
+    mean = np.divide(total, np.sum(counts))
+    loss = {"none": losses, "sum": total, "mean": mean}[reduction]
+    options = (from_logits, reduction, ignore_index, label_smoothing, eps)
+    return loss, cross_entropy_bwd(np.ones(np.shape(loss)), X, target, *options)
+
+
+def cross_entropy_bwd(
+    gloss: Any, X: Any, target: Any, from_logits: Any = True, reduction: Any = "mean",
+    ignore_index: Any = -100, label_smoothing: Any = 0.0, eps: Any = 1e-9,
+) -> Any:  # fmt: skip
+    """The gradient by X: ``softmax(X) - q`` of logits, ``-q / (X + eps)`` of probabilities."""
+    q, counts = _classes(X, target, ignore_index, label_smoothing)
+    slope = numeric.softmax(X) - q if from_logits else -q / (X + eps)
+    rows = np.sum(counts) if reduction == "mean" else 1
+    weight = np.broadcast_to(np.divide(gloss, rows), counts.shape)[..., None]
+    return np.where(counts[..., None], weight * slope, 0.0)
+
+
+def _others(x: Any) -> Any:
+    """For each element of a vector the product of the others."""
+    return np.array([np.prod(np.delete(x, i)) for i in range(x.size)])
+
+
+# op -> gradient of one reduced vector
+_SHARES: Mapping[str, Callable[[Any], Any]] = {
+    "max": lambda x: (x == np.max(x)) / np.sum(x == np.max(x)),
+    "min": lambda x: (x == np.min(x)) / np.sum(x == np.min(x)),
+    "prod": _others,
+}
+
+
+def reduce_bwd(op: str, gY: Any, X: Any, shape: Any, axes: Any = (), keepdim: Any = False) -> Any:
+    """The gradient by X, of a shape, of a reduction; equal extremes share it."""
+    gone = normalize_axes(axes or None, len(shape))
+    g = gY if keepdim else np.reshape(gY, [1 if a in gone else e for a, e in enumerate(shape)])
+    if op in ("sum", "mean"):
+        return np.broadcast_to(
+            g / (g.size and np.prod(shape) / g.size if op == "mean" else 1), shape
+        )
+    last = range(-len(gone), 0)
+    moved = np.moveaxis(X, gone, last)
+    kept = moved.shape[: moved.ndim - len(gone)]
+    flat = moved.reshape(*kept, -1)
+    share = np.apply_along_axis(_SHARES[op], -1, flat) if flat.size else flat
+    return g * np.moveaxis(share.reshape(moved.shape), last, gone)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "reduce_bwd": reduce_bwd,
+    "cross_entropy": cross_entropy,
+    "cross_entropy_bwd": cross_entropy_bwd,
     "softmax_bwd": softmax_bwd,
     "binary_bwd": binary_bwd,
     "unary_bwd": unary_bwd,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ge2rt.base import shapes
-from ge2rt.base.dtypes import DTYPES
+from ge2rt.base.dtypes import DTYPES, DType
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.build.names import dynamic_scalars
 from ge2rt.build.records import ArgSlot, Geometry, Problem, Space
@@ -118,8 +118,9 @@ def _launch(bound: Bound, spec: LaunchSpec, names: Mapping[str, Any]) -> Geometr
     wanted = spec.when is None or bool(spec.when.evaluate(names))
     what = f"{spec.entry} " if spec.entry else ""
     shared = _whole(bound, f"{what}shared", spec.shared, names) if spec.shared else 0
+    grid = _geometry(bound, f"{what}grid", spec.grid, names)
     return Geometry(
-        spec.entry, _geometry(bound, f"{what}grid", spec.grid, names),
+        spec.entry, grid if wanted else (1, 1, 1),  # a grid may be empty where it is not wanted
         _geometry(bound, f"{what}block", spec.block, names), shared, wanted,
     )  # fmt: skip
 
@@ -128,11 +129,19 @@ def _workspace(bound: Bound, names: Mapping[str, Any]) -> tuple[list[ArgSlot], i
     """Where each piece of the workspace begins, and the bytes of all."""
     slots, end = [], 0
     for spec in bound.kernel.workspace:
-        dtype = bound.types.get(spec.dtype) or DTYPES[spec.dtype]
+        dtype = _workspace_dtype(bound, spec.dtype)
         slots.append(ArgSlot("workspace", spec.name, "Q", dtype.ctype, end))
         nbytes = _whole(bound, f"workspace {spec.name}", spec.size, names) * dtype.itemsize
         end += -(-nbytes // _APART) * _APART
     return slots, end
+
+
+def _workspace_dtype(bound: Bound, name: str) -> DType:
+    """A dtype, a type variable's, or (``acc:T``) the one in which sums of it are kept."""
+    variable = name.removeprefix("acc:")
+    if variable == name:
+        return bound.types.get(name) or DTYPES[name]
+    return DTYPES[bound.types[variable].accumulate]
 
 
 def _buffers(bound: Bound) -> Any:

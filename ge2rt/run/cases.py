@@ -1,8 +1,9 @@
 """Make cases that check a kernel from its declaration: extents, dtypes, attributes, layouts.
 
-``cases:`` in the kernel's entry narrows the choice: ``dims`` (name -> extents), ``ranks`` (name of
-a ``*S`` -> shapes) and ``attrs`` (settings, each of which is tried). The cases are the same in
-every process; about half of them are strided, odd-sized or not the default.
+``cases:`` in the kernel's entry narrows the choice: ``dims`` (name -> extents, or expressions of
+attributes and of extents drawn or worked out before), ``ranks`` (name of a ``*S`` -> shapes) and
+``attrs`` (settings, each of which is tried). The cases are the same in every process; about half of
+them are strided, odd-sized or not the default.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import Ge2rtError
 from ge2rt.base.shapes import canonical_strides, contiguous_strides
+from ge2rt.spec.expr import constant
 from ge2rt.spec.lists import with_items
 from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import AttrSpec, Bound, BufferDesc, BufferSpec, KernelSpec
@@ -33,6 +35,7 @@ _ITEMS = 5  # of a list, at most
 _TRIES = 60  # attempts for each case that is wanted
 
 Dims = Mapping[str, "int | tuple[int, ...]"]
+Drawn = Mapping[str, "int | str | tuple[int, ...]"]
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,11 @@ class _Maker:
         types = {name: self.pick(name, dtypes) for name, dtypes in self.kernel.types.items()}
         types |= wanted or {}
         attrs = self.attrs(dims)
+        try:
+            dims = self.worked_out(dims, attrs)
+        except Ge2rtError as fault:
+            self.refusals[fault.record.message] += 1
+            return None
         absent = {b.name for b in self.kernel.buffers if b.optional and self.random.random() < 0.4}
         case = Case(self.kernel, dims, types, attrs, {}, self.seed + attempt)
         shapes = self.shapes(case, absent)
@@ -174,20 +182,30 @@ class _Maker:
                 layouts[buffer.name] = self.layout(buffer, shapes, layouts)
         return replace(case, layouts=layouts, shapes=shapes)
 
-    def dims(self) -> dict[str, int | tuple[int, ...]]:
+    def dims(self) -> Drawn:
         """Choose a value for each dimension; further ``*S`` broadcast against the first."""
-        result: dict[str, int | tuple[int, ...]] = {}
+        result: dict[str, int | str | tuple[int, ...]] = {}
         for buffer in self.kernel.buffers:
             for part in buffer.pattern or ():
                 if isinstance(part, str) and (name := part.lstrip("*")) not in result:
                     result[name] = self.star(name, result) if part[0] == "*" else self.extent(name)
         return result
 
-    def extent(self, name: str) -> int:
+    def extent(self, name: str) -> Any:
+        """An extent, or the text of an expression."""
         name = self.base(name)
-        return int(self.pick(name, self.hints.get("dims", {}).get(name, EXTENTS)))
+        return self.pick(name, self.hints.get("dims", {}).get(name, EXTENTS))
 
-    def star(self, name: str, known: Dims) -> tuple[int, ...]:
+    def worked_out(self, dims: Drawn, attrs: Mapping[str, Any]) -> Dims:
+        """Extents in place of expressions."""
+        known = {name: spec.default for name, spec in self.kernel.attrs.items()} | dict(attrs)
+        known |= {name: value for name, value in dims.items() if not isinstance(value, str)}
+        for name, value in dims.items():
+            if isinstance(value, str):
+                known[name] = constant(value).evaluate(known)
+        return {name: known[name] for name in dims}
+
+    def star(self, name: str, known: Drawn) -> tuple[int, ...]:
         own, name = name in self.kernel.items, self.base(name)
         hinted = [tuple(shape) for shape in self.hints.get("ranks", {}).get(name, ())]
         shapes = [v for v in known.values() if isinstance(v, tuple)]
@@ -207,7 +225,7 @@ class _Maker:
         thinned = tuple(1 if self.random.random() < 0.4 else e for e in base)
         return thinned if draw < 0.75 else thinned[self.random.randint(0, len(base)) :]
 
-    def attrs(self, dims: Dims) -> dict[str, Any]:
+    def attrs(self, dims: Drawn) -> dict[str, Any]:
         hinted: Sequence[Mapping[str, Any]] = self.hints.get("attrs") or ({},)
         result = dict(hinted[self.number % len(hinted)])
         rank = max([len(v) for v in dims.values() if isinstance(v, tuple)], default=2)

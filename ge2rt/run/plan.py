@@ -86,7 +86,7 @@ class Plan:
         self._variants: dict[bool, Compiled] = {}
         self._lock = ForkLock()
         outputs = bound.descs[len(bound.kernel.inputs) :]
-        self.is_empty = all(d is not None and size_of(d.shape) == 0 for d in outputs)
+        self.is_empty = all(d is None or size_of(d.shape) == 0 for d in outputs)
         self._scratch = Scratch(device, self.kernel)
         self.record: Record | None = None  # for the launch stub, once the plan has run
         # values that the host can see are looked at before each launch

@@ -217,7 +217,7 @@ _SLOTS: Mapping[str, tuple[_Slot, ...]] = {
         _Slot("B", _always, "K", "N", "ldb"),
         _Slot("C", _if_given, "M", "N", "ldc"),
         _Slot("gY", _always, "M", "N", "ldgY"),
-        _Slot("Z", _always, "M", "N", "ldZ"),
+        _Slot("Z", _if_given, "M", "N", "ldZ"),
         _Slot("gA", _if_given, "M", "K", "ldgA"),
         _Slot("gB", _if_given, "K", "N", "ldgB"),
         _Slot("gC", _if_given, "M", "N", "ldgC"),

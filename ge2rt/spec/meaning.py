@@ -204,7 +204,8 @@ def _launches(scope: _Scope) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 def _workspaces(scope: _Scope) -> Iterator[Found]:
     """Dtypes of workspaces, and suffixes of further launches that come once."""
-    known = set(DTYPES) | set(scope.section("types", {}))
+    types = set(scope.section("types", {}))
+    known = set(DTYPES) | types | {f"acc:{name}" for name in types}
     for name, entry in scope.section("workspace", {}).items():
         if scope.knows("types") and entry["dtype"] not in known:
             yield ("workspace", name, "dtype"), _unknown("dtype", entry["dtype"], known), False
@@ -432,6 +433,10 @@ def _cases(scope: _Scope) -> Iterator[Found]:
             known = scope.dims | scope.own
             if scope.knows("inputs", "outputs") and name not in known:
                 yield ("cases", part, name), _unknown("dimension", name, known), True
+    names = set(scope.dims) | set(scope.own) | set(scope.section("attrs", {}))
+    for name, extents in cases.get("dims", {}).items():
+        for i, text in enumerate(extents):
+            yield from _names(scope, ("cases", "dims", name, i), text, names)
     for name, bounds in cases.get("values", {}).items():
         if scope.knows("inputs", "outputs") and name not in scope.buffers:
             yield ("cases", "values", name), _unknown("buffer", name, scope.buffers), True

@@ -101,7 +101,10 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class WorkspaceSpec:
-    """Memory of a launch's own, unset at first: ``size`` elements."""
+    """Memory of a launch's own, unset at first: ``size`` elements.
+
+    ``dtype`` is a dtype, a type variable, or ``acc:T``: the dtype in which sums of T are kept.
+    """
 
     name: str
     dtype: str

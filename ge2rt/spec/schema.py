@@ -92,6 +92,14 @@ def _shape(value: Any) -> Any:
     return value
 
 
+def _extent(value: Any) -> Any:
+    if isinstance(value, str):
+        return _expression(HOST)(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong(f"expected an extent or an expression, got {_show(value)}")
+    return value
+
+
 Identifier = Annotated[str, AfterValidator(_identifier)]
 KernelName = Annotated[str, AfterValidator(_matching(r"[a-z][a-z0-9_]*$", "a lower case name"))]
 OpName = Annotated[str, AfterValidator(_matching(r"[A-Z][A-Z0-9_]*$", "an upper case op type"))]
@@ -100,6 +108,7 @@ Meaning = Annotated[Any, PlainValidator(_expression(REFERENCE))]
 Shape = Annotated[Any, PlainValidator(_shape)]
 Launch3 = Annotated[list[Host], Field(min_length=1, max_length=3)]
 Size = Annotated[int, Field(ge=0)]
+Extent = Annotated[Any, PlainValidator(_extent)]
 
 
 class _Model(BaseModel):
@@ -180,7 +189,7 @@ class ToleranceEntry(_Model):
 class CasesEntry(_Model):
     """``cases``: hints for the cases that ``ge2rt check`` makes."""
 
-    dims: dict[str, list[Size]] = {}
+    dims: dict[str, list[Extent]] = {}
     ranks: dict[str, list[list[Size]]] = {}
     attrs: list[dict[str, Any]] = []
     values: dict[str, Annotated[list[Host], Field(min_length=2, max_length=2)]] = {}

@@ -40,7 +40,12 @@ def test_the_two_gemm_kernels_keep_the_scores_of_the_contract():
     tensor_core = KERNELS["gemm_bias_act_tc_f16"]
     assert tensor_core.min_mnk is None  # or a selector would put it before f32
     assert tensor_core.flags["tensor_core"]
-    assert {k.param_block for k in KERNELS.values() if k.op == "GEMM_BIAS_ACT"} == {"gemm_basic"}
+    ranked = sorted(
+        (k for k in KERNELS.values() if k.op == "GEMM_BIAS_ACT"), key=lambda k: -k.score
+    )
+    assert [k.score for k in ranked[:2]] == [80, 40]
+    assert {k.param_block for k in ranked[:2]} == {"gemm_basic"}
+    assert max(k.score + 30 * k.flags.get("tensor_core", False) for k in ranked[2:]) < 70
 
 
 @by_kernel

@@ -1,0 +1,55 @@
+"""Attention where seeded values do not go: queries that see no key, saved values, large scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ge2rt
+from ge2rt.spec.library.sequences import FUNCTIONS
+
+RNG = np.random.default_rng(7)
+Q, K, V, GY = (RNG.standard_normal(s).astype(np.float32)
+               for s in ((2, 9, 16), (2, 20, 16), (2, 20, 16), (2, 9, 16)))  # fmt: skip
+SEEN = RNG.random((2, 9, 20)) < 0.7
+SEEN[:, 4] = False
+
+
+def forward(*inputs, **attrs):
+    """Y and lse."""
+    lse = np.zeros((2, 9), np.float32)
+    y = np.zeros((2, 9, 16), np.float32)
+    ge2rt.launch("sdpa", *inputs, out=(y, lse), device="cpu", **attrs)
+    return y, lse
+
+
+def backward(*inputs, **attrs):
+    """Gradients of Q, K and V."""
+    gradients = tuple(np.zeros_like(x) for x in (Q, K, V))
+    ge2rt.launch("sdpa_bwd", *inputs, out=gradients, device="cpu", **attrs)
+    return gradients
+
+
+def close(got, want):
+    np.testing.assert_allclose(got, want, rtol=5e-5, atol=2e-5)
+
+
+def test_a_query_that_sees_no_key_is_0_gets_nothing_and_gives_nothing():
+    y, lse = forward(Q, K, V, SEEN)
+    assert not y[:, 4].any()
+    assert np.isneginf(lse[:, 4]).all()
+    with np.errstate(all="ignore"):
+        wanted = FUNCTIONS["sdpa_bwd"](
+            *(x.astype(np.float64) for x in (Q, K, V)), SEEN, None, None, GY, 0.0, False
+        )
+    for saved in ((None, None), (y, lse)):
+        gradients = backward(Q, K, V, SEEN, *saved, GY)
+        assert not gradients[0][:, 4].any()
+        for gradient, want in zip(gradients, wanted, strict=True):
+            close(gradient, want)
+
+
+def test_large_scores_leave_the_sum_finite():
+    y, lse = forward(Q * 100, K, V, None, scale=1.0)
+    scores = (Q.astype(np.float64) * 100) @ K.swapaxes(1, 2)
+    np.testing.assert_allclose(lse, scores.max(-1), rtol=1e-3)
+    assert np.isfinite(y).all()

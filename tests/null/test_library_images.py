@@ -1,4 +1,4 @@
-"""Meanings of pooling and upsampling against hand values and statements of another kind."""
+"""Meanings of convolution, pooling and upsampling against hand values and other statements."""
 
 from __future__ import annotations
 
@@ -156,3 +156,35 @@ def test_the_gradient_of_upsampling_is_its_transpose(
         np.testing.assert_allclose((gx * x).sum(), (g * y).sum(), rtol=1e-10)
         constant = images.upsample2d(np.ones_like(x), mode, oh, ow, *scales, align)
         np.testing.assert_allclose(constant, 1.0)
+
+
+CONVOLUTIONS = [  # stride, pad, dilation, groups, channels of X and Y, extents of W
+    ((1, 1), (1, 1), (1, 1), 1, 3, 4, (3, 3)),
+    ((2, 1), (0, 2), (1, 2), 2, 4, 6, (2, 3)),
+    ((3, 2), (1, 0), (2, 1), 4, 4, 4, (3, 1)),
+]
+
+
+@pytest.mark.parametrize(("stride", "pad", "dilation", "groups", "c", "o", "size"), CONVOLUTIONS)
+def test_convolution_is_a_sum_over_each_window(
+    stride: Any, pad: Any, dilation: Any, groups: int, c: int, o: int, size: Any
+) -> None:
+    x, w = RNG.normal(size=(2, c, 9, 11)), RNG.normal(size=(o, c // groups, *size))
+    bias = RNG.normal(size=o)
+    y, z = images.conv2d(x, w, bias, stride, pad, dilation, groups, "leaky_relu", 0.2)
+    found = windows(x, (size, stride, pad, dilation, False), 0.0)
+    assert z.size == 2 * o * len(found)
+    for oh, ow, elements in found:
+        for k in range(o):
+            first = k // (o // groups) * (c // groups)
+            part = elements[:, first : first + c // groups]
+            expected = (part * w[k]).sum((1, 2, 3)) + bias[k]
+            np.testing.assert_allclose(z[:, k, oh, ow], expected, atol=1e-12)
+    np.testing.assert_array_equal(y, np.where(z < 0, 0.2 * z, z))
+
+
+def test_a_convolution_by_hand() -> None:
+    x, w = np.arange(1.0, 10.0).reshape(1, 1, 3, 3), np.array([[[[1.0, 2.0], [3.0, 4.0]]]])
+    y, z = images.conv2d(x, w, None, (1, 1), (0, 0), (1, 1), 1, "none", 0.0)
+    assert y.ravel().tolist() == [37, 47, 67, 77]  # not turned: a correlation, as in PyTorch
+    np.testing.assert_array_equal(y, z)

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ge2rt.spec import numeric
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Pair: TypeAlias = "tuple[int, int]"
 
@@ -166,7 +168,32 @@ def upsample2d_bwd(
     return np.asarray(np.einsum("oh,ncop,pw->nchw", rows, gy, columns))
 
 
+def conv2d(
+    x: Array, w: Array, bias: Array | None, stride: Pair, pad: Pair, dilation: Pair, groups: int,
+    act: str, leaky_slope: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """``(act(Z), Z)``; Z adds up, place by place of a window, ``W[o, c, i, j]`` times X there."""
+    shape, size = (x.shape[2], x.shape[3]), (w.shape[2], w.shape[3])
+    windows = _both_windows(shape, size, stride, pad, dilation, False)
+    z = np.zeros((x.shape[0], w.shape[0], *windows))
+    for i, j, row, column, inside in _places(shape, windows, size, stride, pad, dilation):
+        part = _at(x, row, column, inside)
+        for own, other in _groups(w.shape[0], x.shape[1], groups):
+            z[:, own] += np.einsum("nchw,oc->nohw", part[:, other], w[own, :, i, j])
+    if bias is not None:
+        z += bias[:, None, None]
+    return np.asarray(numeric.unary(act, z, leaky_slope)), z
+
+
+def _groups(outputs: int, inputs: int, groups: int) -> Iterator[tuple[slice, slice]]:
+    """The output and the input channels of each group."""
+    per_o, per_i = outputs // groups, inputs // groups
+    for g in range(groups):
+        yield slice(g * per_o, (g + 1) * per_o), slice(g * per_i, (g + 1) * per_i)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pool2d": pool2d, "pool2d_bwd": pool2d_bwd,
     "upsample2d": upsample2d, "upsample2d_bwd": upsample2d_bwd,
+    "conv2d": conv2d,
 }  # fmt: skip

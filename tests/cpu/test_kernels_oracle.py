@@ -57,6 +57,7 @@ def scalar(slot):
     return np.dtype(FORMATS[slot.format]).type(slot.value)
 
 
+@pytest.mark.daily(12)
 @pytest.mark.parametrize("name", KERNELS)
 def test_on_the_oracle(name, full):
     cases = [case for case in cases_for(KERNELS[name], full)

@@ -69,6 +69,7 @@ def on_the_oracle(ptx: str, entry: str, arrays: CaseArrays, problem: Problem) ->
     return arrays.faults()
 
 
+@pytest.mark.daily(12)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels(name: str, full: bool) -> None:
     """Each width, both forms and all architectures; a few of them without ``--full``."""

@@ -52,7 +52,9 @@ def test_the_two_gemm_kernels_keep_the_scores_of_the_contract():
 def test_every_kernel_says_what_it_means(kernel):
     assert kernel.reference is not None
     assert kernel.doc
-    used = {dtype for b in kernel.outputs for dtype in kernel.types.get(b.dtype, (b.dtype,))}
+    attrs = {f"attr:{name}": attr.choices for name, attr in kernel.attrs.items()}
+    choices = {**kernel.types, **attrs}
+    used = {dtype for b in kernel.outputs for dtype in choices.get(b.dtype, (b.dtype,))}
     floats = {dtype for dtype in used if DTYPES[dtype].is_float}
     stated = set(kernel.tolerance)
     assert floats <= stated or all(t.rtol == t.atol == 0 for t in kernel.tolerance.values())
@@ -76,7 +78,10 @@ def test_cases_reach_every_choice_and_dtype(kernel):
         seen = {case.attrs.get(name, attr.default) for case in cases}
         assert set(attr.choices) <= seen
     for buffer in kernel.inputs:
-        layouts = {case.layouts.get(buffer.name, "absent") for case in cases}
+        layouts = {  # of each item of a list
+            case.layouts.get(b.name, "absent") for case in cases for b in case.kernel.inputs
+            if buffer.name in (b.name, b.group)
+        }  # fmt: skip
         assert len(layouts) >= 6
         assert ("absent" in layouts) == buffer.optional
 
@@ -99,7 +104,13 @@ def test_an_output_that_was_not_written_is_a_fault(kernel):
     for case in cases_for(kernel):
         arrays = make_arrays(case)
         in_place = any(layout in arrays.buffers for layout in case.layouts.values())
-        if not (arrays.is_empty or in_place):
+        written = [b.name for b in case.kernel.outputs if b.name in arrays.buffers]
+        kept = all(  # nothing is added to what is there
+            case.dtype(b) != "bool" and np.array_equal(arrays.buffers[n].view, e, equal_nan=True)
+            for n, e in zip(written, arrays.expected, strict=True)
+            for b in case.kernel.outputs if b.name == n
+        )  # fmt: skip
+        if not (arrays.is_empty or in_place or kept):
             assert arrays.faults(), str(case)
 
 
@@ -135,7 +146,8 @@ def test_a_shape_generic_kernel_holds_no_extent(kernel):
             e for shape in case.shapes.values() for e in shape if e in (33, 70, 77, 4097, 257)
         }
         if extents and not arrays.is_empty:
-            numbers = set(re.findall(r"\b\d+\b", rendered(case, static=False)))
+            text = rendered(case, static=False).replace("[32][33]", "")  # a tile of copy's
+            numbers = set(re.findall(r"\b\d+\b", text))
             assert not numbers & {str(e) for e in extents}, str(case)
 
 

@@ -44,7 +44,9 @@ def kernels(name: str | None, op: bool) -> None:
 
 def _listing(specs: list[KernelSpec], width: int) -> Table:
     fit = next(count for least, count in _COLUMNS if width >= least)
-    shown = table(*("kernel", "op type", "score", "call", "about")[:fit], right=("score",))
+    shown = table(
+        *("kernel", "op type", "score", "call", "about")[:fit], right=("score",), broken=("call",)
+    )
     for spec in specs:
         call = f"{_brief(spec.inputs)} -> {_brief(spec.outputs)}"
         shown.add_row(*(spec.name, spec.op, str(spec.score), call, escape(spec.doc))[:fit])

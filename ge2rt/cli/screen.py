@@ -18,11 +18,11 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=_PIPE_WIDTH if free else None, highlight=False, emoji=False)
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without lines whose cells are never cut, nor broken but for the last column's."""
+def table(*columns: str, right: tuple[str, ...] = (), broken: tuple[str, ...] = ()) -> Table:
+    """A table without lines. No cell is cut, or broken but in ``broken`` and the last column."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        last = name == columns[-1]
+        whole = name != columns[-1] and name not in broken
         side: JustifyMethod = "right" if name in right else "left"
-        made.add_column(name, no_wrap=not last, overflow="fold", justify=side)
+        made.add_column(name, no_wrap=whole, overflow="fold", justify=side)
     return made

@@ -240,7 +240,7 @@ def test_without_query_capability_the_rules_alone_decide():
     launches = Executor("cpu", native=module).prepare(network(512, 512, 512, 512))
     assert [launch.kernel for launch in launches] == ["gemm_bias_act_f32"] * 2 + ["softmax"]
     assert {r.kernel for r in launches[0].selection.rivals} == {
-        "gemm_bias_act_f32", "gemm_bias_act_tc_f16",
+        "gemm_bias_act_f32", "gemm_bias_act_tc_f16", "gemm_bias_act_f32_ex",
     }  # fmt: skip
 
 

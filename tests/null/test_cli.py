@@ -78,7 +78,9 @@ def test_a_pipe_gets_one_line_a_kernel(ge2rt_cli):
 def test_op_types_list_their_kernels_best_first(ge2rt_cli):
     out = ge2rt_cli("kernels", "--op")[1]
     row = next(line for line in out.splitlines() if line.startswith("GEMM_BIAS_ACT "))
-    assert row.split(None, 1)[1].strip() == "gemm_bias_act_f32 (80), gemm_bias_act_tc_f16 (40)"
+    assert row.split(None, 1)[1].strip() == (
+        "gemm_bias_act_f32 (80), gemm_bias_act_tc_f16 (40), gemm_bias_act_f32_ex (30)"
+    )
 
 
 def test_one_kernel_shows_its_declaration(ge2rt_cli):
@@ -90,7 +92,9 @@ def test_one_kernel_shows_its_declaration(ge2rt_cli):
 
 def test_capability_without_descs_is_the_plain_table(ge2rt_cli):
     out = ge2rt_cli("capability", "GEMM_BIAS_ACT")[1]
-    assert out.splitlines() == ["gemm_bias_act_f32: 80", "gemm_bias_act_tc_f16: 40"]
+    assert out.splitlines() == [
+        "gemm_bias_act_f32: 80", "gemm_bias_act_tc_f16: 40", "gemm_bias_act_f32_ex: 30",
+    ]  # fmt: skip
 
 
 def test_capability_with_descs_gives_scores_and_reasons(ge2rt_cli):
@@ -113,7 +117,7 @@ def test_capability_with_descs_gives_scores_and_reasons(ge2rt_cli):
         (("kernels", "softmaxx"), "Did you mean 'softmax'?"),
         (
             ("capability", "GEMM"),
-            "error: [-1 INVALID] no kernel has this op type; expected ARGSORT",
+            "error: [-1 INVALID] no kernel has this op type; expected ADAGRAD",
         ),
         (("capability", "GEMM"), "got GEMM. Did you mean 'GEMM_BIAS_ACT'?"),
         (("capability", "softmax"), "softmax is a kernel of op type SOFTMAX"),

@@ -103,7 +103,7 @@ def test_outputs_follow_from_inputs(kernels):
 
 def test_query_capability_is_the_plain_table_without_descs():
     assert ge2rt.query_capability("GEMM_BIAS_ACT", {}, {}) == {
-        "gemm_bias_act_f32": 80, "gemm_bias_act_tc_f16": 40,
+        "gemm_bias_act_f32": 80, "gemm_bias_act_tc_f16": 40, "gemm_bias_act_f32_ex": 30,
     }  # fmt: skip
     assert ge2rt.query_capability("GEMM_BIAS_ACT") == ge2rt.query_capability(
         "GEMM_BIAS_ACT", None, []
@@ -119,10 +119,12 @@ def test_query_capability_filters_by_descs():
     single = [desc([16, 32], "f32"), desc([32, 8], "f32")]
     query = ge2rt.query_capability
     assert query("GEMM_BIAS_ACT", half, {}) == {"gemm_bias_act_tc_f16": 40}
-    assert query("GEMM_BIAS_ACT", {"buffers": single}, {}) == {"gemm_bias_act_f32": 80}
+    assert query("GEMM_BIAS_ACT", {"buffers": single}, {}) == {
+        "gemm_bias_act_f32": 80, "gemm_bias_act_f32_ex": 30,
+    }  # fmt: skip
     assert query("GEMM_BIAS_ACT", {"A": single[0], "B": single[1]}, [desc([16, 8], "f32")]) == {
-        "gemm_bias_act_f32": 80
-    }
+        "gemm_bias_act_f32": 80, "gemm_bias_act_f32_ex": 30,
+    }  # fmt: skip
     assert query("GEMM_BIAS_ACT", single, [desc([16, 9], "f32")]) == {}
     with pytest.raises(InvalidArgumentError, match="dtype"):
         query("GEMM_BIAS_ACT", [desc([16, 32], "c64")], {})

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
+from ge2rt.base.locks import ForkLock
 from ge2rt.spec.functions import HOST_FUNCTIONS
 from ge2rt.spec.suggest import hinted
 
@@ -33,6 +34,9 @@ _FAULTS = (
 )  # fmt: skip
 
 _MISFIT = re.compile(r"unexpected keyword argument|positional argument|multiple values")
+
+# Python 3.11 raises a SystemError where two threads make syntax trees at once
+_parsing = ForkLock()
 
 Binary = Callable[[Any, Any], Any]
 
@@ -154,7 +158,8 @@ def parse(text: str, language: Language = HOST) -> Expression:
     if len(text) > MAX_TEXT:
         raise InvalidArgumentError(f"expression is longer than {MAX_TEXT} characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        with _parsing:
+            tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as fault:
         raise _fault(text, (fault.offset or 1) - 1, f"syntax: {fault.msg}") from None
     except (ValueError, MemoryError, RecursionError) as fault:

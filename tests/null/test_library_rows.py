@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from differences import slopes
 
 from ge2rt.spec import numeric
 from ge2rt.spec.library import rows
 
 RNG = np.random.default_rng(5)
-
-
-def slopes(f: Callable[[Any], Any], x: Any, g: Any, step: float = 1e-6) -> Any:
-    """Gradient of ``sum(g * f(x))`` by central differences."""
-    found = np.zeros_like(x)
-    for at in np.ndindex(x.shape):
-        up, down = x.copy(), x.copy()
-        up[at] += step
-        down[at] -= step
-        found[at] = np.sum(g * (f(up) - f(down))) / (2 * step)
-    return found
 
 
 @pytest.mark.parametrize("op", sorted(rows._SLOPE))

@@ -69,8 +69,8 @@ WHAT = {"SPACE": 16, "READ": 1 << 20, "WRITE": 1 << 21, "STRONG": 1 << 22, "ORDE
 class LowerOptions:
     """What the native code depends on, besides the PTX.
 
-    ``lanes`` is the vector width W (32, 16 or 1: one lane at a time, for tests; 0: the lowering
-    chooses 32 or 16). ``checks`` are
+    ``lanes`` is the vector width W (32, 16, 8... 1: one lane at a time, for tests; 0: the lowering
+    chooses). ``checks`` are
     names of ``GE2RT_CHECK``. ``cpu`` and ``features`` are LLVM's names for the host.
     """
 

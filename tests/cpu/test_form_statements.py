@@ -17,7 +17,7 @@ from cpu.native_run import load, run
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.native import ABORT_TRAP
 
-WIDTHS = pytest.mark.parametrize("lanes", [32, 16, 1])
+WIDTHS = pytest.mark.parametrize("lanes", [32, 16, 8, 1])
 _DECLARED = """.reg .pred %p<9>; .reg .b16 %rs<20>; .reg .b32 %r<90>; .reg .b64 %rd<60>;
 .reg .f32 %f<90>; .reg .f64 %fd<60>; .reg .b128 %rq<9>; .reg .b32 t; .reg .b64 at, a0, a1, a2;"""
 
@@ -109,7 +109,7 @@ def _read(example: str, lanes: int) -> np.ndarray:
 def test_special_registers(example: str, full: bool) -> None:
     """At each width; without ``--full`` at one of them."""
     number = forms("test_special_registers").index(example)
-    for lanes in (32, 16, 1) if full else ((32, 16, 1)[number % 3],):
+    for lanes in (32, 16, 8, 1) if full else ((32, 16, 8, 1)[number % 4],):
         _check_register(example, lanes)
 
 

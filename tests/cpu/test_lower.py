@@ -322,8 +322,9 @@ def test_the_width_is_chosen_where_none_is_asked_for() -> None:
         + "\n".join(f"st.global.f32 [%rd2+{4 * k}], %f{k};" for k in range(20))
         + "ret;\n}"
     )
-    narrow = lower_to_ir(parse_module(text), "k", LowerOptions(block=(64, 1, 1), lanes=0))
-    assert narrow.notes[0] == "width: 16 lanes"
+    for features, lanes in (("+avx2,+avx512f", 16), ("+avx2,+fma", 8)):
+        options = LowerOptions(block=(64, 1, 1), lanes=0, features=features)
+        assert lower_to_ir(parse_module(text), "k", options).notes[0] == f"width: {lanes} lanes"
     outs = []
     for lanes in (0, 32, 1):
         data = np.arange(64 * 20, dtype="f4") % 17

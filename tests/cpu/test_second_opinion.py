@@ -23,7 +23,7 @@ from ge2rt.run.cases import Case, cases_for
 KERNELS = {kernel.name: kernel for kernel in shipped()}
 ARCHES = ("compute_75", "compute_80", "compute_90")
 LARGEST = 3000  # elements of a buffer: the interpreter is slow
-WIDTHS = (32, 16, 1)
+WIDTHS = (32, 16, 8, 1)
 
 
 def small_cases(name: str, full: bool) -> list[Case]:
@@ -79,7 +79,7 @@ def test_kernels(name: str, full: bool) -> None:
     assert chosen
     for at, case in enumerate(chosen, number):
         static, arch = at % 2 == 0, ARCHES[at // 2 % 3]
-        widths = WIDTHS if full else (WIDTHS[at % 3],)
+        widths = WIDTHS if full else (WIDTHS[at % 4],)
         for lanes in widths:
             arrays, problem, source = specialised(case, arch, static)
             entry = render(problem).entry
@@ -99,7 +99,7 @@ def test_programs(program: CudaProgram, full: bool) -> None:
     number = [p.name for p in programs()].index(program.name)
     for arch in arches if full else [arches[number % len(arches)]]:
         ptx = ptx_of(program.source, *program.options, arch=arch)
-        for lanes in WIDTHS if full else (WIDTHS[1 + number % 2],):
+        for lanes in WIDTHS if full else (WIDTHS[1 + number % 3],):
             before = program.arguments()
             after = copies(before)
             try:

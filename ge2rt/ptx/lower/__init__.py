@@ -12,6 +12,7 @@ from ge2rt.ptx.lower import regions
 from ge2rt.ptx.lower.ahead import block_steps
 from ge2rt.ptx.lower.checks import Watch, deciding
 from ge2rt.ptx.lower.crews import analysed, barriers_apart, crew_of, flow_of, parts_meet
+from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.functions import callees, staying
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.inline import inlined
@@ -63,6 +64,13 @@ def lower_to_ir(module: Module, entry: str, options: LowerOptions) -> NativeKern
         raise error.about(kernel=entry) from None
 
 
+def _width(function: Function, flow: Flow, options: LowerOptions) -> int:
+    from ge2rt.ptx import codegen  # late: lowering to text for named features needs no LLVM
+
+    bits = codegen.target_of(options.cpu, options.features).vector_bits
+    return preferred_width(function, flow, bits)
+
+
 def _lower(module: Module, function: Function, options: LowerOptions) -> NativeKernel:
     module = with_stacks(module)
     function = module.functions[function.name]
@@ -71,7 +79,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     others = [inlined(module, module.functions[name], stay) for name in stay]
     function, others = with_leaving(function, others, stay)
     flow = flow_of(function)
-    width = options.lanes or (FULL_WIDTH if stay else preferred_width(function, flow))
+    width = options.lanes or (FULL_WIDTH if stay else _width(function, flow, options))
     symbol = "ge2rt_" + re.sub(r"\W", "_", function.name)
 
     def begun(width: int) -> Code:

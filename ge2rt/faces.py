@@ -108,10 +108,9 @@ def warmup(device: str | None = None, *, compiler: bool = True, jit: bool = True
     ``compiler=False`` leaves out what only the compilation of a kernel needs (NVRTC, Jinja),
     ``jit=False`` what only ``ge2rt.jit`` needs (the op table, the passes, fusion).
     """
-    if compiler:
-        from ge2rt.build import compile as building  # late: the point of this function
+    from ge2rt.build import compile as building  # late: the point of this function
 
-        building.warmup()
+    building.warmup(compiler)
     if jit:
         from ge2rt.jit import backend  # late, too
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from ge2rt.base import switches
@@ -12,6 +13,7 @@ from ge2rt.base.errors import InternalError
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
+@cache
 def resource(name: str) -> Path:
     """Path of ``kernels.yaml`` or ``templates``, in a checkout or in an installed wheel."""
     for root in (_PACKAGE / "_data", _PACKAGE.parent):

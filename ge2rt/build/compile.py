@@ -45,8 +45,14 @@ def clear() -> None:
     stores.clear()
 
 
-def warmup() -> None:
-    """Import, load and start what a first compilation needs, so that it does not pay for that."""
+def warmup(compiler: bool = True) -> None:
+    """Find the toolkit and what keys depend on; load and start what a first compilation needs.
+
+    ``compiler=False``: only what a call needs whose kernel is in the caches.
+    """
+    front.warmup()
+    if not compiler:
+        return
     import filelock  # noqa: F401 - the import is the point
 
     from ge2rt.build import render

@@ -42,6 +42,12 @@ def clear() -> None:
     _kernels.clear()
 
 
+def warmup() -> None:
+    """Read what all keys depend on: the renderer's files, the toolkit."""
+    _renderer()
+    _environment()
+
+
 def front_key(problem: Problem, kind: str) -> Key | None:
     """Key of the index entry, or None where a template includes a file by a computed name."""
     kernel = problem.kernel
@@ -86,16 +92,23 @@ def _kernel_digest(kernel: KernelSpec) -> str:
 
 def _canonical(value: Any) -> Any:
     """Plain tuples and values whose repr is the same in every process."""
-    if isinstance(value, Expression):
+    kind: Any = type(value)
+    if kind is str or kind is int:
+        return value
+    if kind is tuple or kind is list:
+        return tuple([_canonical(v) for v in value])
+    if kind is Expression:
         return value.text
     if dataclasses.is_dataclass(value):
-        shown = (f.name for f in dataclasses.fields(value) if f.name not in _SILENT)
-        return tuple((name, _canonical(getattr(value, name))) for name in shown)
+        return tuple([(name, _canonical(getattr(value, name))) for name in _shown(kind)])
     if isinstance(value, Mapping):
         return tuple(sorted((k, _canonical(v)) for k, v in value.items()))
-    if isinstance(value, (tuple, list)):
-        return tuple(_canonical(v) for v in value)
     return value
+
+
+@cache
+def _shown(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in _SILENT)
 
 
 def _environment() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import re
@@ -66,6 +67,8 @@ def load(name: str, folder: str) -> TemplateFile:
 
 
 def _inside(path: str, root: str, name: str) -> None:
+    if "/" not in name and not os.path.islink(path):
+        return
     real, base = os.path.realpath(path), os.path.realpath(root)
     if os.path.commonpath([real, base]) != base:
         raise CompileError(
@@ -85,7 +88,7 @@ def _read(path: str, root: str, name: str) -> TemplateFile:
     with open(path, "rb") as stream:
         data = stream.read()
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as fault:
         raise CompileError(
             "a template must be UTF-8", where=path, got=f"byte {data[fault.start]:#x}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ge2rt.spec.expr import UNCHECKED, Expression, constant, parse
+from ge2rt.spec.expr import Expression, checked
 from ge2rt.spec.model import (
     AttrSpec,
     BufferSpec,
@@ -53,7 +53,7 @@ def build_kernel(entry: Entry, *, folder: str = "", source: str = "") -> KernelS
         launch=_launch(entry["launch"]),
         then=tuple(_launch(e) for e in entry.get("then", ())),
         workspace=tuple(
-            WorkspaceSpec(name, w["dtype"], constant(w["size"]))
+            WorkspaceSpec(name, w["dtype"], checked(w["size"]))
             for name, w in entry.get("workspace", {}).items()
         ),
         types={name: tuple(dtypes) for name, dtypes in entry.get("types", {}).items()},
@@ -62,12 +62,12 @@ def build_kernel(entry: Entry, *, folder: str = "", source: str = "") -> KernelS
         iterate=tuple(_iterate(name, i) for name, i in entry.get("iterate", {}).items()),
         tunables={name: tuple(values) for name, values in entry.get("tunables", {}).items()},
         prefer=_named(entry.get("prefer", {})),
-        requires=tuple(constant(text) for text in entry.get("requires", ())),
+        requires=tuple(checked(text) for text in entry.get("requires", ())),
         flags=dict(entry.get("flags", {})),
         min_mnk=(shape[0], shape[1], shape[2]) if shape else None,
         dims=entry.get("specialize", {}).get("dims", "auto"),
         options=tuple(entry.get("options", ())),
-        reference=parse(entry["reference"], UNCHECKED) if "reference" in entry else None,
+        reference=checked(entry["reference"]) if "reference" in entry else None,
         tolerance={name: _tolerance(t) for name, t in entry.get("tolerance", {}).items()},
         param_block=entry.get("param_block", ""),
         backward=entry.get("backward", ""),
@@ -81,7 +81,7 @@ def build_kernel(entry: Entry, *, folder: str = "", source: str = "") -> KernelS
 
 
 def _named(entries: Entry) -> tuple[tuple[str, Expression], ...]:
-    return tuple((name, constant(value)) for name, value in entries.items())
+    return tuple((name, checked(value)) for name, value in entries.items())
 
 
 def _buffer(entry: Entry, role: str) -> BufferSpec:
@@ -92,11 +92,11 @@ def _buffer(entry: Entry, role: str) -> BufferSpec:
         role=role,
         dtype=entry["dtype"],
         pattern=None if isinstance(shape, str) else tuple(shape),
-        formula=parse(shape) if isinstance(shape, str) else None,
+        formula=checked(shape) if isinstance(shape, str) else None,
         optional=entry.get("optional", False),
         inout=entry.get("inout", False),
         many=entry.get("many") or 0,
-        within=(constant(within[0]), constant(within[1])) if within else None,
+        within=(checked(within[0]), checked(within[1])) if within else None,
         doc=entry.get("doc", ""),
         **rest,
     )
@@ -130,19 +130,19 @@ def _iterate(name: str, entry: Entry) -> IterateSpec:
     return IterateSpec(
         name,
         tuple(entry["over"]),
-        constant(axes) if axes is not None else None,
-        views={operand: constant(text) for operand, text in entry.get("view", {}).items()},
+        checked(axes) if axes is not None else None,
+        views={operand: checked(text) for operand, text in entry.get("view", {}).items()},
     )
 
 
 def _launch(entry: Entry) -> LaunchSpec:
     shared, when = entry.get("shared"), entry.get("when")
     return LaunchSpec(
-        grid=tuple(constant(e) for e in entry["grid"]),
-        block=tuple(constant(e) for e in entry["block"]),
-        shared=constant(shared) if shared is not None else None,
+        grid=tuple(checked(e) for e in entry["grid"]),
+        block=tuple(checked(e) for e in entry["block"]),
+        shared=checked(shared) if shared is not None else None,
         entry=entry.get("entry", ""),
-        when=constant(when) if when is not None else None,
+        when=checked(when) if when is not None else None,
     )
 
 

@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ _OPERATORS = ARITHMETIC.keys() | _UNARY.keys()
 class Language:
     """The functions an expression may call, and what its binary operators do."""
 
-    functions: Mapping[str, Callable[..., Any]] | None  # None: any name, for what was checked once
+    functions: Mapping[str, Callable[..., Any]]
     binary: Mapping[type[ast.operator], Binary] = field(default_factory=lambda: ARITHMETIC)
 
 
@@ -134,13 +135,30 @@ HOST = Language(HOST_FUNCTIONS)
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression. Equal texts are equal expressions."""
+    """An expression, parsed when its parts are asked for. Equal texts are equal expressions."""
 
     text: str
-    tree: ast.expr = field(compare=False, repr=False)
-    names: frozenset[str] = field(compare=False, repr=False)
-    calls: frozenset[str] = field(compare=False, repr=False)
-    note: str = field(default="", compare=False, repr=False)
+
+    @cached_property
+    def tree(self) -> ast.expr:
+        """The syntax tree."""
+        return _syntax(self.text)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names it reads."""
+        return frozenset(n.id for n in _walk(self.tree, self.text) if isinstance(n, ast.Name))
+
+    @cached_property
+    def calls(self) -> frozenset[str]:
+        """The functions it calls."""
+        called = (n.func for n in _walk(self.tree, self.text) if isinstance(n, ast.Call))
+        return frozenset(f.id for f in called if isinstance(f, ast.Name))
+
+    @cached_property
+    def note(self) -> str:
+        """The comment behind it."""
+        return _note(self.text.strip(), self.tree)
 
     def evaluate(self, names: Mapping[str, Any], language: Language = HOST) -> Any:
         """The value with ``names`` bound; InvalidArgumentError says what is wrong and where."""
@@ -150,31 +168,31 @@ class Expression:
         return self.text
 
 
-UNCHECKED = Language(None)
-
-
 def parse(text: str, language: Language = HOST) -> Expression:
     """Parse and check ``text``; InvalidArgumentError names the column of what is not allowed."""
+    expression = Expression(text)
+    for node in _walk(expression.tree, text):
+        _check_node(node, text, language)
+    return expression
+
+
+def checked(value: float | str) -> Expression:
+    """The expression of a YAML scalar that was checked before; numbers stand for themselves."""
+    return Expression(value if isinstance(value, str) else repr(value))
+
+
+def _syntax(text: str) -> ast.expr:
     if len(text) > MAX_TEXT:
         raise InvalidArgumentError(f"expression is longer than {MAX_TEXT} characters")
     try:
         with _parsing:
-            tree = ast.parse(text.strip(), mode="eval").body
+            return ast.parse(text.strip(), mode="eval").body
     except SyntaxError as fault:
         raise _fault(text, (fault.offset or 1) - 1, f"syntax: {fault.msg}") from None
     except (ValueError, MemoryError, RecursionError) as fault:
         raise InvalidArgumentError(
             f"expression cannot be parsed: {fault or 'it is nested too deeply'}"
         ) from None
-    names: set[str] = set()
-    calls: set[str] = set()
-    for node in _walk(tree, text):
-        _check_node(node, text, language)
-        if isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            calls.add(node.func.id)
-    return Expression(text, tree, frozenset(names), frozenset(calls), _note(text.strip(), tree))
 
 
 def constant(value: float | str) -> Expression:
@@ -226,8 +244,8 @@ def _check_call(node: ast.Call, text: str, language: Language) -> None:
     ):
         raise _fault(text, node.col_offset, "* and ** arguments are not allowed")
     name = node.func.id
-    if language.functions is not None and name not in language.functions:
-        message = hinted(f"unknown function {name!r}", name, language.functions or ())
+    if name not in language.functions:
+        message = hinted(f"unknown function {name!r}", name, language.functions)
         raise _fault(text, node.col_offset, message)
 
 
@@ -237,7 +255,7 @@ _NOT_A_NAME = "only functions of the table can be called, by their bare names"
 def _without_module(called: ast.expr, language: Language) -> str:
     """The hint for ``np.clip(...)``."""
     name = called.attr if isinstance(called, ast.Attribute) else ""
-    return f"; write {name}(...)" if name in (language.functions or ()) else ""
+    return f"; write {name}(...)" if name in language.functions else ""
 
 
 _NOT_ALLOWED: dict[type[ast.expr], str] = {

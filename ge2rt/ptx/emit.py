@@ -35,12 +35,14 @@ class Value:
 class Emitter:
     """Collects the lines of one LLVM function and the declarations it needs.
 
-    ``lanes`` is the warp width W of the code being written (32, 16, ... 1). ``features`` are the
-    target's, as LLVM spells them (``"+avx512f,+fma"``); rules may use them for a quicker form.
+    ``lanes`` is the warp width W of the code being written (32, 16, ... 1). ``cpu`` and
+    ``features`` are the target's, as LLVM spells them (``"znver3"``, ``"+avx512f,+fma"``); rules
+    may use them for a quicker form.
     """
 
-    def __init__(self, lanes: int, *, features: str = "") -> None:
+    def __init__(self, lanes: int, *, cpu: str = "", features: str = "") -> None:
         self.lanes = lanes
+        self.cpu = cpu
         self.features = features
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
@@ -183,7 +185,7 @@ class Emitter:
         kinds = [v.full_type for v in args]
         symbol = f'"{name}({", ".join(kinds)})"'
         if symbol not in self._outlined:
-            inner = Emitter(self.lanes, features=self.features)
+            inner = Emitter(self.lanes, cpu=self.cpu, features=self.features)
             given = [Value(v.type, f"%a{k}", v.lanes) for k, v in enumerate(args)]
             self._outlined[symbol] = results = list(body(inner, given))
             full = _struct([v.full_type for v in results])

@@ -85,7 +85,7 @@ def _lower(module: Module, function: Function, options: LowerOptions) -> NativeK
     def begun(width: int) -> Code:
         place = places(module, function, global_image(module), width, others)
         return Code(
-            Emitter(width, features=options.features), flow, Kinds.empty(),
+            Emitter(width, cpu=options.cpu, features=options.features), flow, Kinds.empty(),
             Geometry(options.block, width), place, function.registers,
         )  # fmt: skip
 

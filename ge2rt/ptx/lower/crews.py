@@ -134,7 +134,8 @@ def callee_code(
     offsets, nbytes = block_layout(callee.sizes)
     place = places_of_callee(start.places, function, offsets, nbytes)
     code = replace(
-        start, e=Emitter(start.width, features=start.e.features), flow=flow_of(function),
+        start, e=Emitter(start.width, cpu=start.e.cpu, features=start.e.features),
+        flow=flow_of(function),
         places=place, types=function.registers, allocas={}, prologue=[], params={}, counts={},
         callees=callees, is_callee=True,
     )  # fmt: skip

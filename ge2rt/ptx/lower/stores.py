@@ -15,7 +15,7 @@ from ge2rt.ptx.lower.address import (
     short,
     steps_evenly,
 )
-from ge2rt.ptx.lower.loads import scalar_only
+from ge2rt.ptx.lower.loads import one_by_one
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.lower.weave import chunk, concat, shuffle, woven
 
@@ -143,7 +143,7 @@ def _scatter(
         pointers = e.raw(
             f"getelementptr i8, {pointers}, {e.const('i64', offset, width)}", "ptr", width
         )
-    if active is not None and scalar_only(value.type):
+    if active is not None and one_by_one(e, value.type, stores=True):
         by_lane(e, "store", active, (value, pointers), results=(), step=_store_one)
         return
     mask = active if active is not None else e.const("i1", "true", width)

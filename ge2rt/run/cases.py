@@ -18,7 +18,7 @@ from typing import Any
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import Ge2rtError
-from ge2rt.base.shapes import canonical_strides, contiguous_strides
+from ge2rt.base.shapes import canonical_strides, contiguous_strides, size_of
 from ge2rt.spec.expr import constant
 from ge2rt.spec.lists import with_items
 from ge2rt.spec.match import infer_outputs, match
@@ -31,6 +31,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 LAYOUTS = ("contiguous", "transposed", "sliced", "negative", "offset", "broadcast")
 QUICK, FULL = 32, 160
+LARGEST = 1 << 22  # elements of a buffer: beyond, NumPy needs minutes for the right values
 _ITEMS = 5  # of a list, at most
 _TRIES = 60  # attempts for each case that is wanted
 
@@ -274,6 +275,9 @@ class _Maker:
             self.refusals[fault.record.message] += 1
             return None
         descs = [*inputs, *outputs]
+        if any(desc is not None and size_of(desc.shape) > LARGEST for desc in descs):
+            self.refusals["the buffers that were drawn are too large"] += 1
+            return None
         bound = match(self.kernel, descs, case.attrs)
         if not isinstance(bound, Bound):
             self.refusals[bound.message] += 1

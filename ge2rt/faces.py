@@ -18,9 +18,10 @@ from ge2rt.run import launch as launching
 from ge2rt.run import specialize
 from ge2rt.run.arguments import names_of, tunables_of
 from ge2rt.run.checks import overlaps, place
+from ge2rt.run.convert import with_conversions
 from ge2rt.run.launch import find_kernel, plan_for
 from ge2rt.run.plan import Plan
-from ge2rt.run.select import Choice, choose, complete, refused, require
+from ge2rt.run.select import Candidate, Choice, choose, complete, refused, require
 from ge2rt.run.stub import get_stub
 from ge2rt.spec.descs import desc_of
 from ge2rt.spec.match import counted
@@ -41,7 +42,9 @@ def launch(
     """Run a kernel on arrays and return its output(s).
 
     Args:
-        name: a kernel, or an op type such as ``"GEMM_BIAS_ACT"`` (then the best kernel is chosen).
+        name: a kernel, or an op type such as ``"GEMM_BIAS_ACT"`` (then the best kernel is chosen;
+            where none takes the operands' dtypes, they are widened for it and the results cast
+            back: see :func:`choice` for what that does, ``GE2RT_NO_CONVERT`` to forbid it).
         arrays: the inputs in declared order: NumPy, CuPy or Torch arrays, anything with
             ``__cuda_array_interface__`` or DLPack, Python scalars (they take the first array's
             dtype); None for an absent optional input.
@@ -72,7 +75,11 @@ def launch(
     if of_op:
         props = where.props
         ranked = choose(of_op, inputs, attrs, props, exclude=excluded, infer=True, given=known)
-        kernel = require(ranked).kernel
+        best = require(with_conversions(ranked, inputs, attrs, props, given=known))
+        if best.conversions:
+            place_of = {"stream": stream, "device": device}
+            return _launch_converted(best, operands, out, attrs, tunables, place_of)
+        kernel = best.kernel
     descs = complete(kernel, inputs, attrs, known)
     if isinstance(descs, Refusal):
         raise refused(descs, kernel.name)
@@ -99,7 +106,48 @@ def choice(
     where = _device(operands, device)
     descs = [_desc(o, where) if o is not None else None for o in operands]
     excluded = names_of(exclude, "exclude")
-    return choose(_kernels(op), descs, attrs, where.props, exclude=excluded, infer=True)
+    kernels, props = _kernels(op), where.props
+    ranked = choose(kernels, descs, attrs, props, exclude=excluded, infer=True)
+    # a kernel that is named is never converted for
+    return with_conversions(ranked, descs, attrs, props) if kernels[0].name != op else ranked
+
+
+def _launch_converted(
+    best: Candidate, operands: Sequence[Operand | None], out: Any, attrs: Mapping[str, Any],
+    tunables: Mapping[str, int] | None, where: Mapping[str, Any],
+) -> Any:  # fmt: skip
+    """Cast or copy what the kernel does not take as it is, run it, and cast its results back."""
+    assert best.bound is not None
+    before = {c.index: c.kernels.dtype for c in best.conversions if not c.result}
+    after = {c.index: c.ours.dtype for c in best.conversions if c.result}
+
+    def cast(source: Any, dtype: DType, into: Any = None) -> Any:
+        if describe(source).dtype == dtype:
+            return launch("copy", source, out=into, **where)
+        return launch("cast", source, out=into, to=dtype.name, **where)
+
+    arrays = [
+        o if o is None else cast(o.source, before[i]) if i in before else o.source
+        for i, o in enumerate(operands)
+    ]
+    single = not isinstance(out, (tuple, list))
+    wanted = [out] if single else list(out)
+    wanted += [None] * (len(best.kernel.outputs) - len(wanted))
+    theirs = best.bound.descs[len(best.kernel.inputs) :]
+    cast_into = [
+        array is not None and desc is not None and describe(array, "out").dtype != desc.dtype
+        for array, desc in zip(wanted, theirs, strict=True)
+    ]
+    direct = [None if late else array for array, late in zip(wanted, cast_into, strict=True)]
+    given = None if all(array is None for array in direct) else tuple(direct)
+    made = launch(best.kernel.name, *arrays, out=given, tunables=tunables, **where, **attrs)
+    results = list(made) if isinstance(made, tuple) else [made]
+    for index, late in enumerate(cast_into):
+        if late:
+            results[index] = cast(results[index], describe(wanted[index]).dtype, wanted[index])
+        elif wanted[index] is None and index in after:
+            results[index] = cast(results[index], after[index])
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def warmup(device: str | None = None, *, compiler: bool = True, jit: bool = True) -> None:

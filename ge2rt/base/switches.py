@@ -85,6 +85,7 @@ _ROWS = (
     Switch("GE2RT_CACHE_SIZE", _count, 2**31, "cap of the compile cache in bytes"),
     Switch("GE2RT_NO_CACHE", _flag, False, "keep compiled kernels in memory only"),
     Switch("GE2RT_NO_JIT", _flag, False, "never compile: run from cache or bundle only"),
+    Switch("GE2RT_NO_CONVERT", _flag, False, "never cast operands for want of a kernel"),
     Switch("GE2RT_REGISTRY", _paths, (), "kernels files added to the shipped registry"),
     Switch("GE2RT_NO_STUB", _flag, False, "do not use the native launch stub"),
     Switch("GE2RT_STATIC_BUDGET", _count, 4, "static shapes before a kernel turns shape-generic"),

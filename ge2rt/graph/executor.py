@@ -20,6 +20,7 @@ from ge2rt.base.text import show
 from ge2rt.device.api import Device, DeviceProps
 from ge2rt.device.pointers import Operand, address_of, describe
 from ge2rt.device.registry import get_device
+from ge2rt.graph.convert import with_casts
 from ge2rt.graph.model import Graph, Op, Tensor
 from ge2rt.graph.native import find_native
 from ge2rt.graph.passes import PassManager
@@ -29,7 +30,6 @@ from ge2rt.run.program_memory import lives, plan_memory
 
 _BASIC = struct.Struct("=5i")  # M N K has_bias act: ge_v2's basic block
 _BASIC_ACTS = {"none": 0, "relu": 1}
-_OWN_ATTRS = frozenset({"mnk"})  # for the selection only, unknown to kernels
 _FAMILIES = {row.status: row.exception for row in STATUS_TABLE}
 
 
@@ -118,7 +118,8 @@ class Executor:
 
     def prepare(self, graph: Graph, feeds: Mapping[str, Any] | None = None) -> list[Launch]:
         """The launches for a graph, with the reasons of each choice; nothing is run."""
-        return list(self._launches(self.passes.run(graph), self._operands(graph, feeds or {})))
+        operands = self._operands(graph, feeds or {})
+        return list(self._selected(self.passes.run(graph), operands)[1])
 
     def run(self, graph: Graph, feeds: Mapping[str, Any] | None = None) -> Result:
         """Run a graph.
@@ -128,8 +129,7 @@ class Executor:
         """
         feeds = feeds or {}
         operands = self._operands(graph, feeds)
-        final = self.passes.run(graph)
-        launches = tuple(self._launches(final, operands))
+        final, launches = self._selected(self.passes.run(graph), operands)
         if self.dry_run:
             for number, launch in enumerate(launches):
                 self._out(f"{number}: {launch}")
@@ -167,9 +167,21 @@ class Executor:
                 )  # fmt: skip
         return found
 
+    def _selected(
+        self, graph: Graph, operands: Mapping[str, Operand]
+    ) -> tuple[Graph, tuple[Launch, ...]]:
+        """The launches; where an op has no kernel, of the graph with casts around it."""
+        try:
+            return graph, tuple(self._launches(graph, operands))
+        except UnsupportedError:
+            changed = with_casts(graph, lambda t: self._desc(t, operands), self.props)
+            if changed is graph:
+                raise
+            return changed, tuple(self._launches(changed, operands))
+
     def _launches(self, graph: Graph, operands: Mapping[str, Operand]) -> Iterator[Launch]:
         for op in graph.ops:
-            attrs = {k: v for k, v in op.attrs.items() if k not in _OWN_ATTRS}
+            attrs = op.kernel_attrs
             inputs = [self._desc(t, operands) if t is not None else None for t in op.inputs]
             outputs = [self._desc(t, operands) for t in op.outputs]
             selection = select(

@@ -14,6 +14,7 @@ from ge2rt.base.shapes import size_of
 from ge2rt.base.text import show
 from ge2rt.spec.suggest import did_you_mean
 
+_SELECTION_ATTRS = frozenset({"mnk"})  # for the selection only, unknown to kernels
 LAYOUTS = ("rowmajor", "NCHW", "NHWC")
 
 
@@ -90,6 +91,11 @@ class Op:
                 )  # fmt: skip
             object.__setattr__(self, name, tuple(given))
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    @property
+    def kernel_attrs(self) -> dict[str, Any]:
+        """The attributes that kernels know."""
+        return {k: v for k, v in self.attrs.items() if k not in _SELECTION_ATTRS}
 
     def __str__(self) -> str:
         results = ", ".join(str(t) for t in self.outputs)

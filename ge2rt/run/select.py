@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, Status, UnsupportedError
 from ge2rt.device.api import DeviceProps
 from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
+
+if TYPE_CHECKING:
+    from ge2rt.run.convert import Conversion
 
 TENSOR_CORE_BONUS = 30
 MIN_MNK_BONUS = 20
@@ -22,12 +25,16 @@ MIN_MNK_BONUS = 20
 
 @dataclass(frozen=True)
 class Candidate:
-    """One kernel of the op type: its score parts, or the reason it was turned down."""
+    """One kernel of the op type: its score parts, or the reason it was turned down.
+
+    ``conversions`` are casts and copies behind which alone it runs; ``bound`` is what it then sees.
+    """
 
     kernel: KernelSpec
     parts: Mapping[str, int]
     bound: Bound | None
     refusal: Refusal | None = None
+    conversions: tuple[Conversion, ...] = ()
 
     @property
     def score(self) -> int:

@@ -146,7 +146,10 @@ def test_choice_ranks_and_explains():
     assert found.chosen.kernel.name == "gemm_bias_act_tc_f16"
     assert found.chosen.parts == {"declared": 40, "tensor_core": 30}
     assert "gemm_bias_act_f32: turned down, A: dtype does not fit" in str(found)
-    nothing = ge2rt.choice("GEMM_BIAS_ACT", a, b, exclude=("gemm_bias_act_tc_f16",))
+    d = np.float64
+    nothing = ge2rt.choice(
+        "GEMM_BIAS_ACT", a.astype(d), b.astype(d), exclude=("gemm_bias_act_tc_f16",)
+    )
     assert nothing.chosen is None
     assert "gemm_bias_act_tc_f16: excluded by the call" in str(nothing)
     wide = ge2rt.choice("GEMM_BIAS_ACT", a.astype(F32), b.astype(F32))

@@ -138,15 +138,19 @@ def test_f16_products_take_the_tensor_core_kernel():
     assert np.allclose(result["y"], wanted, rtol=1e-2, atol=1e-2)
 
 
-def test_device_caps_decide_what_can_be_chosen():
+def test_device_caps_decide_what_can_be_chosen(monkeypatch):
     x, w, y = (
         Tensor("x", (16, 32), "f16"),
         Tensor("w", (32, 16), "f16"),
         Tensor("y", (16, 16), "f16"),
     )
     caps = {"device": "cpu", "tensor_cores": False}
+    product = Graph([Op("MATMUL", [x, w], [y])])
+    kernels = [launch.kernel for launch in Executor(caps).prepare(product)]
+    assert kernels == ["cast", "cast", "gemm_bias_act_f32", "cast"]
+    monkeypatch.setenv("GE2RT_NO_CONVERT", "1")
     with pytest.raises(UnsupportedError, match=r"tc_f16: turned down.*tensor_cores = False"):
-        Executor(caps).prepare(Graph([Op("MATMUL", [x, w], [y])]))
+        Executor(caps).prepare(product)
     module = types.SimpleNamespace(launch_kernel=Recorder().launch_kernel)
     with_cores, without = (
         Executor(c, native=module).prepare(Graph([Op("MATMUL", [x, w], [y])]))[0].selection

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from ge2rt.base.once import cached_property
 from ge2rt.fuse.access import Layout, NotAView, inverse, resolve, view_of
 from ge2rt.fuse.trace import Signature
 from ge2rt.fuse.values import Region

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from ge2rt.base.dtypes import DTYPES, DType
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.once import cached_property
 from ge2rt.base.shapes import size_of
 from ge2rt.base.text import show
 from ge2rt.spec.suggest import did_you_mean

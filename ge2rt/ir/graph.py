@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from ge2rt.base.dtypes import DTYPES, DType
+from ge2rt.base.once import cached_property
 from ge2rt.base.shapes import size_of
 
 

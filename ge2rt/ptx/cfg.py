@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from ge2rt.base.once import cached_property
 from ge2rt.ptx.ast import Block, Function
 
 

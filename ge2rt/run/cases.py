@@ -13,11 +13,11 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import Ge2rtError
+from ge2rt.base.once import cached_property
 from ge2rt.base.shapes import canonical_strides, contiguous_strides, size_of
 from ge2rt.spec.expr import constant
 from ge2rt.spec.lists import with_items

@@ -117,6 +117,14 @@ class _Call:
         strides = canonical_strides(desc.shape, layout_strides(desc.shape, layout))
         return replace(desc, layout=layout, strides=strides, offset=0)
 
+    def result(
+        self, spec: BufferSpec, desc: BufferDesc | None, dtype: DType | None
+    ) -> BufferDesc | None:
+        """What the kernel writes where the caller wants ``desc``."""
+        cast = _cast(desc, dtype)
+        fits = cast is None or cast.layout in spec.layouts
+        return cast if fits else self.dense(spec, cast)
+
     def bound(
         self, kernel: KernelSpec, inputs: Descs, targets: Mapping[str, DType]
     ) -> Bound | None:
@@ -124,10 +132,8 @@ class _Call:
             full = complete(kernel, inputs, self.attrs, self.given)
         else:
             missing = len(kernel.outputs) - len(self.outputs)
-            own = (*self.outputs, *(None,) * max(missing, 0))
-            full = (*inputs, *[
-                _cast(d, targets.get(s.dtype)) for s, d in zip(kernel.outputs, own, strict=False)
-            ])  # fmt: skip
+            own = zip(kernel.outputs, (*self.outputs, *(None,) * missing), strict=False)
+            full = (*inputs, *[self.result(s, d, targets.get(s.dtype)) for s, d in own])
         result = match(kernel, full, self.attrs, self.props) if isinstance(full, tuple) else None
         return result if isinstance(result, Bound) else None
 
@@ -153,7 +159,7 @@ class _Call:
             for index, (spec, mine, desc) in enumerate(
                 zip(kernel.outputs, ours, theirs, strict=True)
             )
-            if mine is not None and desc is not None and mine.dtype != desc.dtype
+            if mine is not None and desc is not None and _differs(mine, desc)
         ]
 
 

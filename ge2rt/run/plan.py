@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NoReturn
 
 from ge2rt.base import switches
 from ge2rt.base.errors import Ge2rtError, InternalError, InvalidArgumentError
 from ge2rt.base.locks import ForkLock
+from ge2rt.base.once import cached_property
 from ge2rt.base.shapes import size_of
 from ge2rt.build.compile import build
 from ge2rt.build.problem import make_problem

@@ -15,13 +15,13 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ge2rt.base.errors import Ge2rtError, InvalidArgumentError
 from ge2rt.base.locks import ForkLock
+from ge2rt.base.once import cached_property
 from ge2rt.spec.functions import HOST_FUNCTIONS
 from ge2rt.spec.suggest import hinted
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import Status
+from ge2rt.base.once import cached_property
 
 if TYPE_CHECKING:
     from ge2rt.spec.expr import Expression

@@ -146,10 +146,8 @@ def test_choice_ranks_and_explains():
     assert found.chosen.kernel.name == "gemm_bias_act_tc_f16"
     assert found.chosen.parts == {"declared": 40, "tensor_core": 30}
     assert "gemm_bias_act_f32: turned down, A: dtype does not fit" in str(found)
-    d = np.float64
-    nothing = ge2rt.choice(
-        "GEMM_BIAS_ACT", a.astype(d), b.astype(d), exclude=("gemm_bias_act_tc_f16",)
-    )
+    whole = a.astype(np.int32), b.astype(np.int32)
+    nothing = ge2rt.choice("GEMM_BIAS_ACT", *whole, exclude=("gemm_bias_act_tc_f16",))
     assert nothing.chosen is None
     assert "gemm_bias_act_tc_f16: excluded by the call" in str(nothing)
     wide = ge2rt.choice("GEMM_BIAS_ACT", a.astype(F32), b.astype(F32))
@@ -158,10 +156,11 @@ def test_choice_ranks_and_explains():
 
 def test_a_kernel_can_be_forced_or_excluded():
     x = ramp(4, 4)
+    names = [f"gemm_bias_act_{kind}" for kind in ("f32", "f32_ex", "any_ex")]
     with pytest.raises(
         ge2rt.InvalidTypeError, match=r"gemm_bias_act_tc_f16.*expected f16, got f32"
     ):
-        ge2rt.launch("GEMM_BIAS_ACT", x, x, exclude=["gemm_bias_act_f32", "gemm_bias_act_f32_ex"])
+        ge2rt.launch("GEMM_BIAS_ACT", x, x, exclude=names)
     with pytest.raises(ge2rt.UnsupportedError, match="no kernel is left to choose from"):
         ge2rt.launch("SOFTMAX", x, exclude=["softmax"])
     np.testing.assert_allclose(ge2rt.launch("gemm_bias_act_f32", x, x), x @ x)

@@ -79,7 +79,8 @@ def test_op_types_list_their_kernels_best_first(ge2rt_cli):
     out = ge2rt_cli("kernels", "--op")[1]
     row = next(line for line in out.splitlines() if line.startswith("GEMM_BIAS_ACT "))
     assert row.split(None, 1)[1].strip() == (
-        "gemm_bias_act_f32 (80), gemm_bias_act_tc_f16 (40), gemm_bias_act_f32_ex (30)"
+        "gemm_bias_act_f32 (80), gemm_bias_act_tc_f16 (40), gemm_bias_act_f32_ex (30), "
+        "gemm_bias_act_any_ex (20)"
     )
 
 
@@ -94,6 +95,7 @@ def test_capability_without_descs_is_the_plain_table(ge2rt_cli):
     out = ge2rt_cli("capability", "GEMM_BIAS_ACT")[1]
     assert out.splitlines() == [
         "gemm_bias_act_f32: 80", "gemm_bias_act_tc_f16: 40", "gemm_bias_act_f32_ex: 30",
+        "gemm_bias_act_any_ex: 20",
     ]  # fmt: skip
 
 

@@ -104,6 +104,7 @@ def test_outputs_follow_from_inputs(kernels):
 def test_query_capability_is_the_plain_table_without_descs():
     assert ge2rt.query_capability("GEMM_BIAS_ACT", {}, {}) == {
         "gemm_bias_act_f32": 80, "gemm_bias_act_tc_f16": 40, "gemm_bias_act_f32_ex": 30,
+        "gemm_bias_act_any_ex": 20,
     }  # fmt: skip
     assert ge2rt.query_capability("GEMM_BIAS_ACT") == ge2rt.query_capability(
         "GEMM_BIAS_ACT", None, []
@@ -118,7 +119,9 @@ def test_query_capability_filters_by_descs():
     half = [desc([16, 32], "f16"), desc([32, 8], "f16")]
     single = [desc([16, 32], "f32"), desc([32, 8], "f32")]
     query = ge2rt.query_capability
-    assert query("GEMM_BIAS_ACT", half, {}) == {"gemm_bias_act_tc_f16": 40}
+    assert query("GEMM_BIAS_ACT", half, {}) == {
+        "gemm_bias_act_tc_f16": 40, "gemm_bias_act_any_ex": 20,
+    }  # fmt: skip
     assert query("GEMM_BIAS_ACT", {"buffers": single}, {}) == {
         "gemm_bias_act_f32": 80, "gemm_bias_act_f32_ex": 30,
     }  # fmt: skip

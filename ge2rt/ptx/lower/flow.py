@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ge2rt.base.errors import UnsupportedError
+from ge2rt.base.once import cached_property
 from ge2rt.ptx.ast import Function, Instr, Symbol
 from ge2rt.ptx.lower import graph
 from ge2rt.ptx.lower.graph import Loop

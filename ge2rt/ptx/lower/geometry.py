@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from ge2rt.base.errors import UnsupportedError
+from ge2rt.base.once import cached_property
 from ge2rt.ptx.ast import Special
 from ge2rt.ptx.emit import Emitter, Value
 from ge2rt.ptx.lanes import UNIFORM, Lanes, constant, counted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from functools import cached_property
 
+from ge2rt.base.once import cached_property
 from ge2rt.ptx.emit import BITS, Value
 from ge2rt.ptx.lower.copies import RegionWriter
 from ge2rt.ptx.lower.geometry import Here

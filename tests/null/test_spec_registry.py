@@ -273,6 +273,7 @@ def test_a_cached_load_imports_neither_yaml_nor_pydantic(tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=dict(os.environ),
+        cwd=tmp_path,  # not the checkout: this process may have an installed wheel
         capture_output=True,
         text=True,
         check=True,

@@ -27,7 +27,8 @@ def converted(x: Any, to: str) -> Array:
     whole = np.trunc(np.where(np.isnan(given), 0.0, given))
     low, high = whole <= float(limits.min), whole >= float(limits.max)
     inside = np.where(low | high, 0.0, whole).astype(dtype.numpy)
-    ends = np.where(low, limits.min, limits.max).astype(dtype.numpy)
+    least, most = np.array([limits.min, limits.max], dtype.numpy)
+    ends = np.where(low, least, most)
     return np.where(low | high, ends, inside)
 
 

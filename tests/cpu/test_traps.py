@@ -327,14 +327,19 @@ def test_trap_08_strange_numbers_are_valid_attributes(value):
 
 
 # 9: the signature is checked first ----------------------------------------------------------------
-def test_trap_09_arrays_of_another_dtype_are_refused():
+def test_trap_09_arrays_of_another_dtype_are_refused_or_cast(monkeypatch):
     x, out = arange(4, dtype=np.float64), np.zeros(4, F32)
     assert call("copy", x, out) == -1
     assert ge2rt.last_error().argument
     with pytest.raises(TypeError, match="f64"):
         ge2rt.launch("gemm_bias_act_f32", arange(2, 2, dtype=np.float64), arange(2, 2))
+    mixed = arange(2, 2, dtype=np.float64), arange(2, 2)
+    both = ge2rt.launch("GEMM_BIAS_ACT", *mixed)  # an op type: cast to the wider, as NumPy does
+    assert both.dtype == np.float64
+    np.testing.assert_array_equal(both, mixed[0] @ mixed[1])
+    monkeypatch.setenv("GE2RT_NO_CONVERT", "1")
     with pytest.raises(ge2rt.UnsupportedError, match="dtype"):
-        ge2rt.launch("GEMM_BIAS_ACT", arange(2, 2, dtype=np.float64), arange(2, 2))
+        ge2rt.launch("GEMM_BIAS_ACT", *mixed)
     assert not out.any()
 
 

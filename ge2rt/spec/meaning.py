@@ -204,7 +204,8 @@ def _launches(scope: _Scope) -> Iterator[tuple[Path, Mapping[str, Any]]]:
 
 def _workspaces(scope: _Scope) -> Iterator[Found]:
     """Dtypes of workspaces, and suffixes of further launches that come once."""
-    known = set(DTYPES) | set(scope.section("types", {}))
+    types = scope.section("types", {})
+    known = {*DTYPES, *types, *(f"acc:{variable}" for variable in types)}
     for name, entry in scope.section("workspace", {}).items():
         if scope.knows("types") and entry["dtype"] not in known:
             yield ("workspace", name, "dtype"), _unknown("dtype", entry["dtype"], known), False

@@ -273,7 +273,12 @@ class _Maker:
         except Ge2rtError as fault:
             self.refusals[fault.record.message] += 1
             return None
-        descs = [*inputs, *outputs]
+        # a dtype that only outputs have is the case's, whatever would be inferred
+        written = [
+            replace(d, dtype=DTYPES[case.types[b.dtype]]) if d and b.dtype in case.types else d
+            for b, d in zip(self.kernel.outputs, outputs, strict=True)
+        ]
+        descs = [*inputs, *written]
         bound = match(self.kernel, descs, case.attrs)
         if not isinstance(bound, Bound):
             self.refusals[bound.message] += 1

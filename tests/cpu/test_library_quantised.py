@@ -1,4 +1,4 @@
-"""Quantised storage on the device: whole numbers to the last bit, and what the cases do not reach."""
+"""Quantised storage on the device: exact whole numbers, and what the cases do not reach."""
 
 from __future__ import annotations
 

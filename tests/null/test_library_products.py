@@ -134,7 +134,5 @@ def test_epilogue_drops_by_a_mask_of_integers_or_by_the_stream():
     got, _ = epilogue(x, None, None, None, *plain, "philox", 0.5, 2**32 + 5, high, 4 * high + 3)
     words = philox4x32(np.array([[7 + i, 2, 7, 2] for i in range(4)]), (5, 1)).ravel()[3:13]
     assert got.ravel().tolist() == [2 * (int(word) >= 2**31) for word in words]
-    back, _, _ = epilogue_bwd(
-        x, None, None, *plain, "philox", 0.5, 2**32 + 5, high, 4 * high + 3
-    )
+    back, _, _ = epilogue_bwd(x, None, None, *plain, "philox", 0.5, 2**32 + 5, high, 4 * high + 3)
     assert np.array_equal(back, got)

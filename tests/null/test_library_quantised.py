@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,9 +63,7 @@ def test_a_product_element_by_element(kind: str) -> None:
     got = gemm_q8(a, b, scale, bias, np.uint8(200), b_zero, "tanh", kind, 0.0)
     for m in range(3):
         for n in range(4):
-            total = sum(
-                (int(a[m, k]) - 200) * (int(b[k, n]) - int(b_zero[n])) for k in range(20)
-            )
+            total = sum((int(a[m, k]) - 200) * (int(b[k, n]) - int(b_zero[n])) for k in range(20))
             added = bias[{"per_n": n, "per_m": m, "scalar": 0}[kind]]
             assert math.isclose(got[m, n], math.tanh(total * scale[n] + added), rel_tol=1e-12)
 

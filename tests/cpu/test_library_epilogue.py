@@ -28,7 +28,7 @@ def test_dropout_draws_the_stated_words_both_ways() -> None:
     for rows, columns in ((5, 70), (40, 3)):  # rows for warps, and points one by one
         x = RNG.standard_normal((columns, rows)).astype(np.float32).T
         keep = kept(rows, columns)
-        y = ge2rt.launch("EPILOGUE", x, scale=2.0, device="cpu", **STREAM)
+        y, *_ = ge2rt.launch("EPILOGUE", x, scale=2.0, device="cpu", **STREAM)
         assert np.array_equal(y, np.where(keep, 2 * x, 0))
         gx, gbias = np.zeros_like(x), np.zeros(columns, np.float32)
         ge2rt.launch(
@@ -41,7 +41,7 @@ def test_dropout_draws_the_stated_words_both_ways() -> None:
 def test_what_is_dropped_or_left_out_may_be_no_number() -> None:
     x, c = np.float32([[1, np.nan, np.inf]]), np.full((1, 3), np.nan, np.float32)
     mask = np.uint8([[2, 0, 0]])
-    y = ge2rt.launch("EPILOGUE", x, None, c, mask, beta=0.0, dropout="mask", device="cpu")
+    y, *_ = ge2rt.launch("EPILOGUE", x, None, c, mask, beta=0.0, dropout="mask", device="cpu")
     assert y.tolist() == [[1, 0, 0]]
 
 
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_told() -> None:
     for call, words in (
         (lambda: ge2rt.launch("EPILOGUE", x, dropout="mask"), "a mask goes with dropout 'mask'"),
         (lambda: ge2rt.launch("EPILOGUE", x, dropout="philox", p=1.0), "p must be below 1"),
-        (lambda: ge2rt.launch("EPILOGUE", x, x[:, 0].copy()), "does not broadcast"),
+        (lambda: ge2rt.launch("EPILOGUE", x, x[:, 0].copy()), "do not broadcast"),
         (lambda: ge2rt.launch("EPILOGUE_BWD", x, out=(x,), act="relu"), "an activation needs Z"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):

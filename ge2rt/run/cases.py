@@ -274,7 +274,12 @@ class _Maker:
         except Ge2rtError as fault:
             self.refusals[fault.record.message] += 1
             return None
-        descs = [*inputs, *outputs]
+        # a dtype that only outputs have is the case's, whatever would be inferred
+        written = [
+            replace(d, dtype=DTYPES[case.types[b.dtype]]) if d and b.dtype in case.types else d
+            for b, d in zip(self.kernel.outputs, outputs, strict=True)
+        ]
+        descs = [*inputs, *written]
         if any(desc is not None and size_of(desc.shape) > LARGEST for desc in descs):
             self.refusals["the buffers that were drawn are too large"] += 1
             return None

@@ -163,6 +163,19 @@ def _trailing(buffer: Any, extent: Any) -> BufferDesc:
     return _seen(desc, (*desc.shape, _int(extent, "trailing")), (*desc.strides, 0))
 
 
+def _along(buffer: Any, axis: Any, rank: Any) -> BufferDesc:
+    """The view of a vector along one axis of ``rank``; a buffer without axes stays as it is."""
+    desc = _buffer(buffer, "along")
+    if not desc.shape:
+        return desc
+    if len(desc.shape) != 1:
+        raise ValueError(f"along takes a vector, not {list(desc.shape)}")
+    (at,) = shapes.normalize_axes((_int(axis, "along"),), _int(rank, "along"))
+    extents, strides = [1] * rank, [0] * rank
+    extents[at], strides[at] = desc.shape[0], desc.strides[0]
+    return _seen(desc, extents, strides)
+
+
 def _leading(buffer: Any, shape: Any) -> BufferDesc:
     """The view that shows the whole buffer at each point of further first axes."""
     desc, more = _buffer(buffer, "leading"), _ints(shape, "leading")
@@ -298,6 +311,7 @@ HOST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "narrowed": _narrowed,
     "dropped": _dropped,
     "trailing": _trailing,
+    "along": _along,
     "leading": _leading,
     "offset": lambda buffer: _buffer(buffer, "offset").offset,
     "dtype": lambda buffer: _buffer(buffer, "dtype").dtype.name,

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ge2rt.spec.library.products import gemm, gemm_bwd
+from ge2rt.spec.library.norms import philox4x32
+from ge2rt.spec.library.products import epilogue, epilogue_bwd, gemm, gemm_bwd
 
 RNG = np.random.default_rng(3)
 ACTS = {
@@ -96,3 +97,42 @@ def test_gradients_of_nothing():
     assert (g_a.shape, g_c.shape) == ((0, 5), (0, 4))
     assert not g_b.any()
     assert g_bias.tolist() == [0, 0, 0, 0]
+
+
+NO_DROPOUT = ("none", 0.0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_epilogue_element_by_element(act, kind):
+    x, c, mask = RNG.standard_normal((3, 3, 4))
+    bias = RNG.standard_normal(KINDS[kind])
+    y, z = epilogue(x, bias, c, mask, act, kind, 0.2, 1.5, -0.5, 3.0, "mask", *NO_DROPOUT[1:])
+    for m, n in np.ndindex(3, 4):
+        expected = 1.5 * x[m, n] - 0.5 * c[m, n] + bias[{"scalar": 0, "per_m": m}.get(kind, n)]
+        assert math.isclose(z[m, n], expected, rel_tol=1e-12, abs_tol=1e-12)
+        kept = 3.0 * mask[m, n] * ACTS[act](expected)
+        assert math.isclose(y[m, n], kept, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def test_epilogue_without_the_optional_parts():
+    x, c = RNG.standard_normal((2, 3, 4))
+    plain = ("none", "per_n", 0.0, 1.0, 0.0, 1.0, *NO_DROPOUT)
+    for given in (None, np.full_like(c, np.nan)):
+        y, z = epilogue(x, None, given, None, *plain)
+        assert np.array_equal(y, x)
+        assert np.array_equal(z, x)
+
+
+def test_epilogue_drops_by_a_mask_of_integers_or_by_the_stream():
+    x = np.array([[1.0, np.nan, 2.0, 3.0, 4.0]])
+    plain = ("none", "per_n", 0.0, 1.0, 1.0, 2.0)
+    mask = np.array([[1, 0, 255, 0, 1]], np.uint8)
+    dropped, _ = epilogue(x, None, None, mask, *plain, "mask", *NO_DROPOUT[1:])
+    assert dropped.tolist() == [[2, 0, 4, 0, 8]]
+    x, high = np.ones((2, 5)), 2**33 + 7
+    got, _ = epilogue(x, None, None, None, *plain, "philox", 0.5, 2**32 + 5, high, 4 * high + 3)
+    words = philox4x32(np.array([[7 + i, 2, 7, 2] for i in range(4)]), (5, 1)).ravel()[3:13]
+    assert got.ravel().tolist() == [2 * (int(word) >= 2**31) for word in words]
+    back, _, _ = epilogue_bwd(x, None, None, *plain, "philox", 0.5, 2**32 + 5, high, 4 * high + 3)
+    assert np.array_equal(back, got)

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-FAMILIES = ("products", "rows", "norms", "moving", "images", "sequences", "optimisers")
+FAMILIES = (
+    "products", "quantised", "rows", "norms", "moving", "images", "sequences", "optimisers",
+)  # fmt: skip
 
 
 def functions() -> dict[str, Callable[..., Any]]:

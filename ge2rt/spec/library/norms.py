@@ -105,10 +105,11 @@ def philox4x32(counter: Any, key: Any) -> Any:
     return np.stack([a, b, c, d], axis=-1).astype(np.uint32)
 
 
-def philox_stream(size: int, seed: int, counter_base: int) -> Any:
+def philox_stream(size: int, seed: int, counter_base: int, sequence: int = 0) -> Any:
     """``size`` words: word i is number i % 4 of counter ``counter_base + i // 4``."""
     numbers = [(counter_base + i) % 2**64 for i in range(-(-size // 4))]
-    counters = np.array([[n % 2**32, n >> 32, 0, 0] for n in numbers], np.uint64).reshape(-1, 4)
+    upper = [sequence % 2**32, (sequence >> 32) % 2**32]
+    counters = np.array([[n % 2**32, n >> 32, *upper] for n in numbers], np.uint64).reshape(-1, 4)
     return philox4x32(counters, (seed % 2**32, (seed >> 32) % 2**32)).reshape(-1)[:size]
 
 

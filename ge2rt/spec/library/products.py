@@ -1,4 +1,4 @@
-"""NumPy meanings of matrix products with epilogues, their gradients, and quantised storage."""
+"""NumPy meanings of matrix products, of epilogues by themselves, and of their gradients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ge2rt.spec import numeric
+from ge2rt.spec.library.norms import philox_stream
 from ge2rt.spec.library.rows import unary_bwd
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -56,4 +57,50 @@ def gemm_bwd(
     return g_a.T if trans_a else g_a, g_b.T if trans_b else g_b, beta * g, _bias_sum(g, bias_kind)
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {"gemm": gemm, "gemm_bwd": gemm_bwd}
+def _dropped(
+    x: Array, mask: Array | None, dropout: str, p: float, seed: int, subsequence: int, offset: int
+) -> Array:
+    """``x`` times a mask of floats, or 0 where a mask of integers or the stream says so.
+
+    The stream is cuRAND's: element i has word ``offset + i`` of Philox's sequence.
+    """
+    if dropout == "none":
+        return x
+    if dropout == "mask":
+        assert mask is not None
+        return x * mask if mask.dtype.kind == "f" else np.where(mask != 0, x, 0.0)
+    skipped = offset % 4
+    words = philox_stream(skipped + x.size, seed, offset // 4, subsequence)[skipped:]
+    return np.where(words.astype(np.uint64).reshape(x.shape) >= round(p * 2**32), x, 0.0)
+
+
+def epilogue(
+    x: Array, bias: Array | None, c: Array | None, mask: Array | None, act: str, bias_kind: str,
+    leaky_slope: float, alpha: float, beta: float, scale: float, *drawn: Any,
+) -> tuple[Array, Array]:  # fmt: skip
+    """``scale drop(act(Z)), Z`` with ``Z = alpha X + beta C + bias``; beta 0 leaves C out."""
+    z = alpha * x
+    if c is not None and beta != 0:
+        z = z + beta * c
+    if bias is not None:
+        z = z + _along(bias, bias_kind)
+    return scale * _dropped(np.asarray(numeric.unary(act, z, leaky_slope)), mask, *drawn), z
+
+
+def epilogue_bwd(
+    g_y: Array, z: Array | None, mask: Array | None, act: str, bias_kind: str,
+    leaky_slope: float, alpha: float, beta: float, scale: float, *drawn: Any,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """``gX, gC, gBias`` of :func:`epilogue` for the cotangent ``gY`` of its first result."""
+    g = scale * _dropped(g_y, mask, *drawn)
+    if z is not None and act != "none":
+        g = g * _slope(act, z, leaky_slope)
+    return alpha * g, beta * g, _bias_sum(g, bias_kind)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "gemm": gemm,
+    "gemm_bwd": gemm_bwd,
+    "epilogue": epilogue,
+    "epilogue_bwd": epilogue_bwd,
+}

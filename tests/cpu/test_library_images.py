@@ -58,3 +58,25 @@ def test_layouts_and_shape_generic_kernels(layout: str) -> None:
     np.testing.assert_allclose(y, z, rtol=1e-4, atol=1e-4)
     wanted = images.upsample2d(x.astype(float), "bilinear", 7, 9, 0.0, 0.0, False)
     np.testing.assert_allclose(up, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_gradients_of_conv2d_in_both_layouts(layout: str) -> None:
+    """Groups, a stride, an activation and all gradients, with extents as arguments."""
+    x = RNG.normal(size=(2, 20, 6, 5)).astype(np.float32)
+    g = RNG.normal(size=(2, 18, 3, 3)).astype(np.float32)
+    z = RNG.normal(size=g.shape).astype(np.float32)
+    if layout == "NHWC":
+        x, g, z = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+                   for a in (x, g, z))  # fmt: skip
+    w = RNG.normal(size=(18, 10, 3, 3)).astype(np.float32)
+    out = [np.empty_like(x), np.empty_like(w), np.empty(18, np.float32)]
+    generic("conv2d_bwd", [g, x, w, z, *out], stride=[2], pad=[1], groups=2, act="tanh")
+    exact = [a.astype(float) for a in (g, x, w, z)]
+    wanted = images.conv2d_bwd(*exact, (2, 2), (1, 1), (1, 1), 2, "tanh", 0.0)  # type: ignore[arg-type]
+    for got, right in zip(out, wanted, strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4)
+    only = np.empty_like(w)
+    ge2rt.launch("conv2d_bwd", g, x, w, z, out=[None, only, None],
+                 stride=[2], pad=[1], groups=2, act="tanh")  # fmt: skip
+    np.testing.assert_allclose(only, wanted[1], rtol=1e-4, atol=1e-4)

@@ -138,5 +138,7 @@ def test_reduce_ties_and_zeros() -> None:
     g, x = np.array(6.0), np.array([3.0, 1.0, 3.0, 3.0])
     assert rows.reduce_bwd("max", g, x, (4,)).tolist() == [2, 0, 2, 2]
     assert rows.reduce_bwd("min", g, x, (4,)).tolist() == [0, 6, 0, 0]
+    gone = np.array([1.0, np.nan, 3.0, np.nan])
+    assert rows.reduce_bwd("max", g, gone, (4,)).tolist() == [0, 3, 0, 3]
     assert rows.reduce_bwd("prod", g, np.array([2.0, 0, 3]), (3,)).tolist() == [0, 36, 0]
     assert rows.reduce_bwd("prod", g, np.zeros(3), (3,)).tolist() == [0, 0, 0]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ge2rt.spec import numeric
+from ge2rt.spec.library.rows import unary_bwd
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Pair: TypeAlias = "tuple[int, int]"
@@ -192,8 +193,30 @@ def _groups(outputs: int, inputs: int, groups: int) -> Iterator[tuple[slice, sli
         yield slice(g * per_o, (g + 1) * per_o), slice(g * per_i, (g + 1) * per_i)
 
 
+def conv2d_bwd(
+    gy: Array, x: Array, w: Array, z: Array | None, stride: Pair, pad: Pair, dilation: Pair,
+    groups: int, act: str, leaky_slope: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """``gX, gW, gbias`` of :func:`conv2d`: each product of its sum gives to both of its factors."""
+    if act == "relu_where":
+        gy = np.where(z > 0, gy, 0.0)
+    elif act != "none":
+        gy = unary_bwd(act, gy, z, alpha=leaky_slope)
+    gx, gw = np.zeros(x.shape), np.zeros(w.shape)
+    shape, size = (x.shape[2], x.shape[3]), (w.shape[2], w.shape[3])
+    windows = (gy.shape[2], gy.shape[3])
+    for i, j, row, column, inside in _places(shape, windows, size, stride, pad, dilation):
+        part = _at(x, row, column, inside)
+        for own, other in _groups(w.shape[0], x.shape[1], groups):
+            gw[own, :, i, j] = np.einsum("nohw,nchw->oc", gy[:, own], part[:, other])
+            back = np.einsum("nohw,oc->nchw", gy[:, own], w[own, :, i, j])
+            for o in np.argwhere(inside):
+                gx[:, other, row[o[0], 0], column[0, o[1]]] += back[:, :, o[0], o[1]]
+    return gx, gw, gy.sum((0, 2, 3))
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pool2d": pool2d, "pool2d_bwd": pool2d_bwd,
     "upsample2d": upsample2d, "upsample2d_bwd": upsample2d_bwd,
-    "conv2d": conv2d,
+    "conv2d": conv2d, "conv2d_bwd": conv2d_bwd,
 }  # fmt: skip

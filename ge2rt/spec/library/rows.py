@@ -186,10 +186,16 @@ def _others(x: Any) -> Any:
     return np.array([np.prod(np.delete(x, i)) for i in range(x.size)])
 
 
+def _ties(x: Any, extreme: Any) -> Any:
+    """Equal parts for all that are the extreme; NaN is one where it is in the vector."""
+    is_it = np.isnan(x) if np.isnan(extreme) else x == extreme
+    return is_it / np.sum(is_it)
+
+
 # op -> gradient of one reduced vector
 _SHARES: Mapping[str, Callable[[Any], Any]] = {
-    "max": lambda x: (x == np.max(x)) / np.sum(x == np.max(x)),
-    "min": lambda x: (x == np.min(x)) / np.sum(x == np.min(x)),
+    "max": lambda x: _ties(x, np.max(x)),
+    "min": lambda x: _ties(x, np.min(x)),
     "prod": _others,
 }
 

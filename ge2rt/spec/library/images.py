@@ -199,6 +199,7 @@ def conv2d_bwd(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """``gX, gW, gbias`` of :func:`conv2d`: each product of its sum gives to both of its factors."""
     if act == "relu_where":
+        assert z is not None  # the kernel requires it
         gy = np.where(z > 0, gy, 0.0)
     elif act != "none":
         gy = unary_bwd(act, gy, z, alpha=leaky_slope)

@@ -33,7 +33,7 @@ def quantised(x: Array, scale: Array, zero_point: Array | None, axis: int, t: st
     quotient = x.astype(calc) / _along(scale, axis, x.ndim).astype(calc)
     whole = np.rint(np.where(np.isnan(quotient), 0, quotient)).astype(np.float64)
     moved = whole + _along(zero_point, axis, x.ndim)
-    return np.clip(moved, limits.min, limits.max).astype(limits.dtype)
+    return np.asarray(np.clip(moved, limits.min, limits.max).astype(limits.dtype))
 
 
 def dequantised(x: Array, scale: Array, zero_point: Array | None, axis: int, t: str) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,7 +205,12 @@ def scaled_rows(x: Any, w: Any, b: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [norm_of_layer, exponents_and_orders, scaled_rows])
-def test_64_lengths_need_few_compilations(function: Any) -> None:
+def test_64_lengths_need_few_compilations(
+    function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "GE2RT_CACHE_DIR", str(tmp_path)
+    )  # nothing compiled before, whatever is kept
     rng = np.random.default_rng(1)
     w, b = rng.standard_normal((16, 32), np.float32), rng.standard_normal(32, np.float32)
     f, before = jit(function), events.counts().get("compile", 0)

@@ -121,7 +121,7 @@ def test_capability_with_descs_gives_scores_and_reasons(ge2rt_cli):
             ("capability", "GEMM"),
             "error: [-1 INVALID] no kernel has this op type; expected ADAGRAD",
         ),
-        (("capability", "GEMM"), "got GEMM. Did you mean 'GEMM_BIAS_ACT'?"),
+        (("capability", "GEMM_BIAS"), "got GEMM_BIAS. Did you mean 'GEMM_BIAS_ACT'?"),
         (("capability", "softmax"), "softmax is a kernel of op type SOFTMAX"),
         (("cache", "explain", "abc"), "at least 6 hex digits of an entry's digest, got abc"),
         (("cache", "explain", "abcdef0"), "no entry of the cache begins with this digest"),

@@ -34,6 +34,16 @@ def test_an_index_out_of_range_is_refused_before_the_launch() -> None:
         ge2rt.launch("gather", w, np.full((5, 3), 3), axis=1)
 
 
+def test_nothing_is_added_where_there_is_nothing_to_add() -> None:
+    """An input without elements needs no launch, while the output has some."""
+    y, index = np.ones((40, 5), np.float32), np.zeros((3, 0), np.int32)
+    ge2rt.launch("SCATTER_ADD", np.zeros((3, 0), np.float32), index, out=y, axis=0)
+    ge2rt.launch("GATHER_BWD", np.zeros((3, 0), np.float32), index, out=y, axis=0)
+    none = {"starts": (0, 0), "sizes": (0, 5)}
+    ge2rt.launch("SLICE_BWD", np.zeros((0, 5), np.float32), out=y, **none)
+    assert (y == 1).all()
+
+
 def test_gradients_are_added_in_place() -> None:
     gx = np.ones((4, 3), np.float32)
     got = ge2rt.launch(

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare_torch.py"
+from script_files import SCRIPTS, load_script
 
 
 @pytest.fixture
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compare_torch_script", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
+    return load_script("compare_torch")
 
 
 def test_errors_are_multiples_of_the_stated_tolerance(script: ModuleType) -> None:
@@ -44,6 +35,6 @@ def test_a_missing_pytorch_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "torch_operations", raising=False)
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    monkeypatch.syspath_prepend(str(SCRIPTS))
     assert script.main() == 2
     assert capsys.readouterr().err == "compare_torch needs PyTorch: pip install 'ge2rt[bench]'\n"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from script_files import load_script
 
 import ge2rt
 from ge2rt.base import switches
@@ -34,16 +32,6 @@ LAYERS = {
 CUPY = {"ge2rt/device/cuda.py", "ge2rt/build/nvrtc.py"}
 # what a plain import or a cached call must not pull in
 LATE = {"cupy", "llvmlite", "jinja2", "yaml", "pydantic", "ml_dtypes", "filelock", "platformdirs"}
-
-
-def _size() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("size_script", ROOT / "scripts" / "size.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
 
 
 def _name(path: Path) -> str:
@@ -79,7 +67,7 @@ def _room(module: str) -> str:
 
 
 def test_sizes_are_within_the_caps():
-    size = _size()
+    size = load_script("size")
     assert size.faults(size.measure(ROOT / "ge2rt")) == []
 
 

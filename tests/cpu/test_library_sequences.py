@@ -53,3 +53,12 @@ def test_large_scores_leave_the_sum_finite():
     scores = (Q.astype(np.float64) * 100) @ K.swapaxes(1, 2)
     np.testing.assert_allclose(lse, scores.max(-1), rtol=1e-3)
     assert np.isfinite(y).all()
+
+
+def test_dropout_draws_anew_for_each_seed_and_the_same_for_few_queries():
+    eye = np.broadcast_to(np.eye(20, dtype=np.float32), (2, 20, 20))
+    out = [ge2rt.launch("sdpa", Q, K, eye, device="cpu", p=0.5, seed=seed)[0] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(out[0], out[1])
+    assert 0.4 < np.mean((out[0] == 0) != (out[2] == 0)) < 0.6
+    one = ge2rt.launch("sdpa", Q[:1, :2], K[:1], eye[:1], device="cpu", p=0.5, seed=1)[0]
+    np.testing.assert_array_equal(one == 0, out[0][:1, :2] == 0)

@@ -7,6 +7,7 @@ from math import exp, log, tanh
 import numpy as np
 import pytest
 
+from ge2rt.spec.library.norms import philox_stream
 from ge2rt.spec.library.sequences import FUNCTIONS
 
 RNG = np.random.default_rng(3)
@@ -159,14 +160,26 @@ def test_attention_masks():
     np.testing.assert_allclose(want[0][:1], alone[0], rtol=1e-13)
 
 
+def test_attention_drops_weights_by_the_stream_of_dropout():
+    q, k, v = draw(2, 3, 4), draw(2, 5, 4), np.broadcast_to(np.eye(5), (2, 5, 5))
+    weights, lse = FUNCTIONS["sdpa"](q, k, v, None, 0.0, False)
+    words = philox_stream(30, -3, 0).reshape(2, 3, 5)
+    thinned, same = FUNCTIONS["sdpa"](q, k, v, None, 0.0, False, 0.25, -3)
+    assert 0 < np.count_nonzero(words < 2**30) < 30
+    np.testing.assert_allclose(thinned, np.where(words < 2**30, 0, weights / 0.75), rtol=1e-14)
+    np.testing.assert_array_equal(same, lse)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
 @pytest.mark.parametrize("causal", [False, True])
-def test_gradients_of_attention(causal):
+def test_gradients_of_attention(causal, p):
     q, k, v, gy = draw(2, 3, 4), draw(2, 5, 4), draw(2, 5, 2), draw(2, 3, 2)
     mask = draw(1, 3, 5)
+    attrs = (0.4, causal, p, 5)
 
     def forward(*inputs):
-        return FUNCTIONS["sdpa"](*inputs, mask, 0.4, causal)
+        return FUNCTIONS["sdpa"](*inputs, mask, *attrs)
 
     want = differences(forward, [q, k, v], (gy,))
-    agree(FUNCTIONS["sdpa_bwd"](q, k, v, mask, None, None, gy, 0.4, causal), want)
-    agree(FUNCTIONS["sdpa_bwd"](q, k, v, mask, *forward(q, k, v), gy, 0.4, causal), want)
+    agree(FUNCTIONS["sdpa_bwd"](q, k, v, mask, None, None, gy, *attrs), want)
+    agree(FUNCTIONS["sdpa_bwd"](q, k, v, mask, *forward(q, k, v), gy, *attrs), want)

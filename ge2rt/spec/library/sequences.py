@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ge2rt.spec.library.norms import dropout
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
@@ -72,31 +74,39 @@ def _weights(scores: Any, lse: Any) -> Any:
     return np.where(scores == -np.inf, 0.0, np.exp(scores - lse[..., None]))
 
 
+def _kept(weights: Any, p: float, seed: int) -> Any:
+    """What dropout multiplies each weight by: 0 or ``1 / (1 - p)``."""
+    return dropout(np.ones_like(weights), p, seed)[0] if p else 1.0
+
+
 def sdpa(
-    q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool
-) -> tuple[Any, ...]:  # fmt: skip
+    q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, p: float = 0.0, seed: int = 0
+) -> tuple[Any, ...]:
     """Attention, and the logarithm of the sum of exponentials of each row of scores.
 
-    The row of a query that sees no key is 0, as PyTorch has it.
+    The row of a query that sees no key is 0, as PyTorch has it. Dropout sets weights to zero, not
+    scores, so that it does not change the logarithm.
     """
     scores = _scores(q, k, mask, scale, causal)
     lse = _log_sum(scores)
     weights = _weights(scores, lse)
-    return weights @ v, lse
+    return (weights * _kept(weights, p, seed)) @ v, lse
 
 
 def sdpa_bwd(
-    q: Any, k: Any, v: Any, mask: Any, y: Any, lse: Any, gy: Any, scale: float, causal: bool
+    q: Any, k: Any, v: Any, mask: Any, y: Any, lse: Any, gy: Any, scale: float, causal: bool,
+    p: float = 0.0, seed: int = 0,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Gradients of q, k and v; ``y`` and ``lse`` as given, or computed where one is missing."""
     scores = _scores(q, k, mask, scale, causal)
     if y is None or lse is None:
-        y, lse = sdpa(q, k, v, mask, scale, causal)
+        y, lse = sdpa(q, k, v, mask, scale, causal, p, seed)
     weights = _weights(scores, lse)
-    gweights = gy @ np.swapaxes(v, -1, -2)
+    kept = _kept(weights, p, seed)
+    gweights = gy @ np.swapaxes(v, -1, -2) * kept
     gscores = weights * (gweights - np.sum(gy * y, axis=-1, keepdims=True))
     gscores = gscores * (scale or 1 / np.sqrt(q.shape[-1]))
-    gv = np.swapaxes(weights, -1, -2) @ gy
+    gv = np.swapaxes(weights * kept, -1, -2) @ gy
     return gscores @ k, np.swapaxes(gscores, -1, -2) @ q, gv
 
 

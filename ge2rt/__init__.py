@@ -36,8 +36,16 @@ _PUBLIC = {
     "ReductionKernel": "ge2rt.raw.reduction",
     "jit": "ge2rt.jit",
     "JitFunction": "ge2rt.jit.function",
+    "grad": "ge2rt.jit.derive.gradients",
+    "value_and_grad": "ge2rt.jit.derive.gradients",
+    "vjp": "ge2rt.jit.derive.directions",
+    "jvp": "ge2rt.jit.derive.directions",
+    "vmap": "ge2rt.jit.derive.batches",
+    "jacobian": "ge2rt.jit.derive.jacobians",
+    "hessian": "ge2rt.jit.derive.jacobians",
     "Compiled": "ge2rt.jit.compiled",
     "cos": "ge2rt.jit.functions",
+    "detach": "ge2rt.jit.functions",
     "einsum": "ge2rt.jit.functions",
     "erf": "ge2rt.jit.functions",
     "exp": "ge2rt.jit.functions",
@@ -108,9 +116,14 @@ if TYPE_CHECKING:
     from ge2rt.device.registry import get_device, register_device
     from ge2rt.faces import Event, Stream, choice, clear_caches, launch, synchronize, warmup
     from ge2rt.jit.compiled import Compiled
+    from ge2rt.jit.derive.batches import vmap
+    from ge2rt.jit.derive.directions import jvp, vjp
+    from ge2rt.jit.derive.gradients import grad, value_and_grad
+    from ge2rt.jit.derive.jacobians import hessian, jacobian
     from ge2rt.jit.function import JitFunction, jit
     from ge2rt.jit.functions import (
         cos,
+        detach,
         einsum,
         erf,
         exp,

@@ -13,7 +13,7 @@ from ge2rt.ir.graph import Node
 
 # Ops with kernels of their own.
 OPAQUE = frozenset({
-    "matmul", "gemm_bias_act", "attention", "cumsum", "cumprod", "sort", "argsort",
+    "matmul", "gemm_bias_act", "attention", "scatter_rows", "cumsum", "cumprod", "sort", "argsort",
 })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Steps of ops that have kernels of their own: products, attention, scans, sorts."""
+"""Steps of ops with kernels of their own: products, attention, sums at indices, scans, sorts."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ def _attention(node: Node, seen: Located, out: View, choices: Choices) -> Step:
     return _step("ATTENTION", node, (*views, out), attrs)
 
 
+def _scatter_rows(node: Node, seen: Located, out: View, choices: Choices) -> Step:
+    return _step("SCATTER_ROWS", node, (*map(seen, node.inputs), out), dict(node.attrs))
+
+
 def _scan(node: Node, seen: Located, out: View, choices: Choices) -> Step:
     attrs = {"op": node.op, "axis": node.attrs["axis"]}
     return _step("SCAN", node, (seen(node.inputs[0]), out), attrs)
@@ -71,6 +75,7 @@ def _step(
 
 
 _STEPS: Mapping[str, Callable[[Node, Located, View, Choices], Step]] = {
-    "matmul": _matmul, "gemm_bias_act": _gemm, "attention": _attention, "cumsum": _scan,
-    "cumprod": _scan, "sort": _sort, "argsort": _sort,
+    "matmul": _matmul, "gemm_bias_act": _gemm, "attention": _attention,
+    "scatter_rows": _scatter_rows, "cumsum": _scan, "cumprod": _scan, "sort": _sort,
+    "argsort": _sort,
 }  # fmt: skip

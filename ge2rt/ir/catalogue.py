@@ -13,6 +13,7 @@ _KINDS = (
     ("reduce", "Reductions"),
     ("contract", "Products"),
     ("index", "Indices and joins"),
+    ("scatter", "Sums at indices"),
     ("scan", "Along an axis"),
     ("sort", "Sorting"),
     ("fused", "Made by passes"),

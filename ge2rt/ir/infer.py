@@ -158,6 +158,16 @@ def _pad(op: str, types: Types, attrs: Attrs) -> Shape:
     return tuple(a + e + b for a, e, b in zip(low, shape, high, strict=True))
 
 
+def _scatter(op: str, types: Types, attrs: Attrs) -> Shape:
+    x, index, count = types[0].shape, types[1].shape, attrs["count"]
+    if len(x) != 2 or index != x[:1] or count < 0:
+        refuse(op, f"operands do not fit {count} rows", expected="[M, N] and indices [M]",
+               got=_listed(types))  # fmt: skip
+    if count == 0 and x[0]:
+        refuse(op, "there are no rows: every index is outside", hint="check the shape first")
+    return (count, x[1])
+
+
 def _along(op: str, types: Types, attrs: Attrs) -> Shape:
     _axis(op, attrs["axis"], types[0].rank)
     return types[0].shape
@@ -191,6 +201,7 @@ def _attention(op: str, types: Types, attrs: Attrs) -> Shape:
 SHAPE_RULES: Mapping[str, Callable[[str, Types, Attrs], Shape]] = {
     "given": _given, "same": _same, "broadcast": _broadcast, "transpose": _transpose,
     "reshape": _reshape, "slice": _slice, "reduce": _reduce, "reduce_one": _reduce_one,
-    "matmul": _matmul, "gather": _gather, "concat": _concat, "pad": _pad, "along": _along,
+    "matmul": _matmul, "gather": _gather, "concat": _concat, "pad": _pad,
+    "scatter": _scatter, "along": _along,
     "gemm": _gemm, "attention": _attention,
 }  # fmt: skip

@@ -103,6 +103,18 @@ def _gather(x: Array, *indices: Array) -> Array:
     return x[indices]
 
 
+def _scatter_rows(x: Array, index: Array, count: int) -> Array:
+    wrong = (index < 0) | (index >= count)
+    if wrong.any():
+        raise InvalidArgumentError(
+            f"scatter_rows: index {index[wrong].flat[0]} is outside {count} rows", detail="shape",
+            next_step="indices must be at least 0 and less than the number of rows",
+        )  # fmt: skip
+    total = np.zeros((count, x.shape[1]), x.dtype)
+    np.add.at(total, index, x)
+    return total
+
+
 def _concat(*x: Array, axis: int) -> Array:
     return np.concatenate(x, axis=axis)
 
@@ -220,7 +232,8 @@ MEANING: Mapping[str, Callable[..., Any]] = MappingProxyType({
     "sum": _sum, "prod": _prod, "max": _reduced(np.max), "min": _reduced(np.min),
     "any": _reduced(np.any), "all": _reduced(np.all), "argmax": _index_of(np.argmax),
     "argmin": _index_of(np.argmin), "matmul": np.matmul, "gather": _gather, "concat": _concat,
-    "pad": _pad, "cumsum": _cumsum, "cumprod": _cumprod, "sort": _sorted, "argsort": _argsort,
+    "pad": _pad, "scatter_rows": _scatter_rows, "cumsum": _cumsum, "cumprod": _cumprod,
+    "sort": _sorted, "argsort": _argsort, "detach": lambda x: x,
     "gemm_bias_act": _gemm, "attention": _attention,
 })  # fmt: skip
 

@@ -15,19 +15,21 @@ from ge2rt.ir.formula import names, parse
 FILE = Path(__file__).parents[1] / "ops.yaml"
 
 KINDS = frozenset({
-    "leaf", "pointwise", "view", "reduce", "contract", "index", "scan", "sort", "fused",
+    "leaf", "pointwise", "view", "reduce", "contract", "index", "scatter", "scan", "sort", "fused",
 })  # fmt: skip
 CLASSES = ("float", "int", "uint", "bool")  # the kinds of base.dtypes that have arithmetic
 RESULTS = frozenset({"same", "dtype", "bool", "i64"})
 SHAPES = frozenset({
     "given", "same", "broadcast", "transpose", "reshape", "slice", "reduce", "reduce_one",
-    "matmul", "gather", "concat", "pad", "along", "gemm", "attention",
+    "matmul", "gather", "concat", "pad", "scatter", "along", "gemm", "attention",
 })  # fmt: skip
 ATTR_TYPES = frozenset({
     "shape", "dtype", "value", "int", "ints", "axes", "float", "bool", "str",
 })  # fmt: skip
 OPERAND_TYPES = frozenset({"T", "bool", "index", "mask"})
-LOWERINGS = frozenset({"fused", "view", "GEMM_BIAS_ACT", "ATTENTION", "SCAN", "SORT"})
+LOWERINGS = frozenset({
+    "fused", "view", "GEMM_BIAS_ACT", "ATTENTION", "SCATTER_ROWS", "SCAN", "SORT",
+})  # fmt: skip
 COLUMNS = (
     "name", "kind", "operands", "attrs", "types", "result", "shape", "numpy", "cuda",
     "derivative", "lowering", "tolerance", "doc",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ge2rt.ir.graph import Graph, Node
+from ge2rt.ir.graph import Graph, Node, walk
 from ge2rt.ir.make import make
 
 
@@ -57,3 +57,15 @@ def replaced(graph: Graph, new: dict[Node, Node]) -> Graph:
 
 def _identical(a: Node, b: Node) -> bool:
     return a is b
+
+
+def substituted(outputs: Iterable[Node], given: Mapping[Node, Node]) -> list[Node]:
+    """The nodes with others of the same types in place of some that they read."""
+    builder, wanted = Builder(), list(outputs)
+    new = dict(given)
+    for node in walk(tuple(wanted)):
+        if node not in new:
+            operands = tuple(new[operand] for operand in node.inputs)
+            same = all(map(_identical, operands, node.inputs))
+            new[node] = node if same else builder.like(node, operands)
+    return [new[node] for node in wanted]

@@ -98,13 +98,20 @@ class Family:
         self.forms += 1
 
 
+Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
 class JitFunction:
     """A function that is traced once for each kind of call, compiled, and then run as kernels."""
 
     def __init__(
         self, function: Callable[..., Any], *, static: Sequence[str] = (),
         dynamic: Mapping[str, Mapping[int, str]] | None = None, device: str | None = None,
-        graph: bool = False, build: Build | None = None,
+        graph: bool = False, build: Build | None = None, transform: Transform | None = None,
     ) -> None:  # fmt: skip
         functools.update_wrapper(self, function, updated=())
         self.__name__ = str(getattr(function, "__name__", type(function).__name__))
@@ -114,6 +121,7 @@ class JitFunction:
         self._device = device
         self._graph = graph
         self._build = build or default_build
+        self._transform = transform or _as_it_is
         self._lock = ForkLock(reentrant=True)
         self._forms: OrderedDict[Hashable, Form] = OrderedDict()
         self._concrete: dict[Hashable, frozenset[int]] = {}
@@ -166,9 +174,10 @@ class JitFunction:
     # -- the long way ------------------------------------------------------------------------------
     def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         call = self._binder.bind(args, kwargs)
-        if active() is not None and call.traced:
+        # a derivative is part of the trace in any case: its function may see traced values
+        if active() is not None and (call.traced or self._transform is not _as_it_is):
             inner = substituted(self._function) if current().substitutes else self._function
-            return inner(*args, **kwargs)  # part of the trace in progress
+            return self._transform(inner)(*args, **kwargs)  # part of the trace in progress
         form = self._form(call)
         result = form.run(call.leaves)
         self._remember(form, (len(args), tuple(sorted(kwargs))))
@@ -226,7 +235,9 @@ class JitFunction:
         while True:
             exact = call.with_static(places) if places else call
             try:
-                traced = trace_call(self._function, self._binder, exact, self.__name__)
+                traced = trace_call(
+                    self._function, self._binder, exact, self.__name__, self._transform
+                )
             except Concretise as wanted:
                 places = places | wanted.leaves
                 self._concrete[base] = self._concrete.get(base, frozenset()) | wanted.leaves

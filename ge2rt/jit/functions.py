@@ -93,6 +93,12 @@ def sigmoid(x: Any) -> Any:
 
 
 @_ours()
+def detach(x: Any) -> Any:
+    """``x`` as a constant to derivatives."""
+    return Traced(emit("detach", lift(x).node))
+
+
+@_ours()
 def rsqrt(x: Any) -> Any:
     """One over the square root."""
     return Traced(emit("rsqrt", _floating(x).node))

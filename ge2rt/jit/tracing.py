@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,8 +102,11 @@ class TracedCall:
         )
 
 
-def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: str) -> TracedCall:
-    """Run ``function`` on symbols for the call's leaves.
+def trace_call(
+    function: Callable[..., Any], binder: Binder, call: Call, name: str,
+    transform: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
+) -> TracedCall:  # fmt: skip
+    """Run ``function``, or what ``transform`` makes of it, on symbols for the call's leaves.
 
     At first what it captured is replaced by symbols too. Where that does not do (it asks for values
     of captured arrays, or hands them to functions that are not covered) it is run once more, with
@@ -111,7 +114,7 @@ def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: s
     """
     first = Trace(name)
     try:
-        return _trace(function, binder, call, first)
+        return _trace(function, binder, call, first, transform)
     except CapturedWriteError:
         raise
     except Exception:  # whatever it was: the second run tells it, if it comes again
@@ -119,10 +122,13 @@ def trace_call(function: Callable[..., Any], binder: Binder, call: Call, name: s
             raise
     plain = Trace(name)
     plain.substitutes = False
-    return _trace(function, binder, call, plain)
+    return _trace(function, binder, call, plain, transform)
 
 
-def _trace(function: Callable[..., Any], binder: Binder, call: Call, trace: Trace) -> TracedCall:
+def _trace(
+    function: Callable[..., Any], binder: Binder, call: Call, trace: Trace,
+    transform: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> TracedCall:  # fmt: skip
     with tracing(trace):
         if trace.substitutes:
             function = substituted(function)
@@ -136,7 +142,7 @@ def _trace(function: Callable[..., Any], binder: Binder, call: Call, trace: Trac
                 values.append((parameter, next(rest)))
             else:
                 values.append((parameter, unflatten(structure, _take(rest, structure))))
-        outcome = binder.invoke(function, values)
+        outcome = binder.invoke(transform(function), values)
         _refuse_captured_writes(trace)
         result, outputs = _result(outcome)
         written = _written(symbols, outputs)
@@ -146,6 +152,7 @@ def _trace(function: Callable[..., Any], binder: Binder, call: Call, trace: Trac
         for array, node in zip(trace.captured, trace.captured_nodes, strict=True) if node in used
     ]  # fmt: skip
     inputs = (*nodes.values(), *(node for _, node in captured))
+    _refuse_strays(used.difference(inputs))
     return TracedCall(
         Graph(trace.name, inputs, tuple(outputs)), tuple(nodes), tuple(a for a, _ in captured),
         tuple(trace.pinned), frozenset(trace.symbols), result, written,
@@ -157,6 +164,17 @@ def _ranges(call: Call, trace: Trace) -> Iterator[tuple[int, int, int]]:
     for place, key in enumerate(call.keys):
         if isinstance(key, NumberKey) and key.kind is int:
             yield place, *trace.ranges.get(place, _ANY)
+
+
+def _refuse_strays(nodes: Iterable[Node]) -> None:
+    """Symbols of a function under ``grad``, ``vmap``... that were kept beyond it."""
+    for node in nodes:
+        if node.op == "input":
+            raise InvalidTypeError(
+                "an array of a function under grad, vjp, jvp or vmap is used outside of it",
+                where=node.where, got=f"{node.attrs['name']}: {node.type}",
+                next_step="return it from that function, with has_aux=True where it is no result",
+            )  # fmt: skip
 
 
 def _refuse_captured_writes(trace: Trace) -> None:

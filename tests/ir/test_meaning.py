@@ -45,7 +45,8 @@ def guarded(function: Callable[..., float]) -> Callable[..., float]:
 
 # op -> statement on Python numbers, for each kind of dtype
 FLOATS: dict[str, Callable[..., float]] = {
-    "neg": lambda x: -x, "abs": abs, "square": lambda x: x * x, "sqrt": math.sqrt,
+    "detach": lambda x: x, "neg": lambda x: -x, "abs": abs, "square": lambda x: x * x,
+    "sqrt": math.sqrt,
     "rsqrt": lambda x: 1 / math.sqrt(x), "reciprocal": lambda x: 1 / x, "exp": math.exp,
     "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x), "exp2": lambda x: 2.0**x,
     "expm1": math.expm1, "log": math.log, "log2": math.log2, "log10": math.log10,
@@ -83,7 +84,8 @@ def _power(a: int, b: int) -> int:
 
 
 INTEGERS: dict[str, Callable[..., int]] = {
-    "neg": lambda x: -x, "abs": abs, "square": lambda x: x * x, "invert": lambda x: ~x,
+    "detach": lambda x: x, "neg": lambda x: -x, "abs": abs, "square": lambda x: x * x,
+    "invert": lambda x: ~x,
     "sign": lambda x: (x > 0) - (x < 0), "add": lambda a, b: a + b, "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b if b else 0,
     "mod": lambda a, b: a % b if b else 0, "pow": _power,
@@ -95,7 +97,8 @@ INTEGERS: dict[str, Callable[..., int]] = {
     "clamp": lambda x, lo, hi: min(max(x, lo), hi),
 }  # fmt: skip
 BOOLS: dict[str, Callable[..., bool]] = {
-    "logical_not": lambda x: not x, "invert": lambda x: not x, "add": lambda a, b: a or b,
+    "detach": lambda x: x, "logical_not": lambda x: not x, "invert": lambda x: not x,
+    "add": lambda a, b: a or b,
     "mul": lambda a, b: a and b, "maximum": lambda a, b: a or b, "minimum": lambda a, b: a and b,
     "bitand": lambda a, b: a and b, "bitor": lambda a, b: a or b, "bitxor": lambda a, b: a != b,
     "logical_and": lambda a, b: a and b, "logical_or": lambda a, b: a or b,

@@ -38,7 +38,7 @@ def test_every_op_has_a_meaning_and_a_shape() -> None:
     assert set(MEANING) == set(OPS)
     assert set(SHAPE_RULES) == set(SHAPES) == {spec.shape for spec in OPS.values()}
     assert list(OPS) == [row["name"] for row in ROWS]
-    assert len(OPS) == 96
+    assert len(OPS) == 98
 
 
 def table(*rows: dict[str, Any]) -> str:
@@ -181,8 +181,8 @@ def test_derivatives_name_known_things(spec: Any) -> None:
 def test_differentiable_floats_have_derivatives() -> None:
     without = {n for n, s in OPS.items() if "none" in s.derivative and "float" in s.types}
     assert without == {
-        "full", "iota", "sign", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite",
-        "signbit", "floordiv", "eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "argsort",
+        "full", "iota", "detach", "sign", "floor", "ceil", "trunc", "round", "isnan", "isinf",
+        "isfinite", "signbit", "floordiv", "eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "argsort",
         "gemm_bias_act", "attention",
     }  # fmt: skip
 

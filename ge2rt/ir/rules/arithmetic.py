@@ -189,6 +189,11 @@ def reciprocal_of_root(b: Builder, n: Node) -> Node | None:
     return None
 
 
+def undetached(b: Builder, n: Node) -> Node:
+    """A constant to derivatives, which were taken before: the value itself."""
+    return n.inputs[0]
+
+
 def twice(b: Builder, n: Node) -> Node | None:
     """``-(-x)``, ``~~x``, ``not not x`` as x; ``abs(abs(x))`` as ``abs(x)``."""
     inner = n.inputs[0]
@@ -236,6 +241,7 @@ TABLES: tuple[Mapping[str, tuple[Rule, ...]], ...] = (
         "add": (neg_in_sum,), "sub": (neg_in_sum,), "mul": (minus_one,),
         "div": (one_over, divide_by_power), "pow": (small_power,),
         "reciprocal": (reciprocal_of_root,), "neg": (twice, neg_of_difference),
-        "invert": (twice,), "logical_not": (twice,), "abs": (magnitude, twice), "sign": (twice,),
+        "detach": (undetached,), "invert": (twice,), "logical_not": (twice,),
+        "abs": (magnitude, twice), "sign": (twice,),
     },
 )  # fmt: skip

@@ -297,7 +297,7 @@ def power_operator(base: Traced, exponent: Any) -> Any:
         short = _POWERS.get(float(exponent))
         if short is not None and (dtype_of(base.dtype).is_float or exponent == 2):
             return UFUNCS[short](getattr(np, short), base)
-    if base.weak and kind_of(exponent) is int:
+    if base.weak is int and kind_of(exponent) is int:
         base.ask("**")  # a negative exponent would make it a float
     return UFUNCS["power"](np.power, base, exponent)
 

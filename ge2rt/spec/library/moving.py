@@ -93,6 +93,11 @@ def scattered(y: Array, index: Array, u: Array, axis: int) -> Array:
     return result
 
 
+def scattered_rows(u: Array, index: Array, count: int) -> Array:
+    """``count`` rows, each the sum of the rows of ``u`` that the index sends there."""
+    return np.stack([u[index == n].sum(0) for n in range(count)])
+
+
 def embedded(w: Array, idx: Array, out_scale: float) -> Array:
     """Rows of ``w``, scaled."""
     return out_scale * w[idx]
@@ -155,6 +160,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sliced_back": sliced_back,
     "gathered": gathered,
     "scattered": scattered,
+    "scattered_rows": scattered_rows,
     "embedded": embedded,
     "embedded_back": embedded_back,
     "padded_out": padded_out,

@@ -1,0 +1,1 @@
+"""Derivatives of graphs, by column ``derivative`` of ``ops.yaml``. Pure: nodes in, nodes out."""

@@ -1,0 +1,103 @@
+"""``vjp`` and ``jvp``: cotangents back through a function, tangents forward through it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from ge2rt.autodiff.reverse import pullback, pushforward
+from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.ir.rewrite import Builder
+from ge2rt.jit.derive.symbols import (
+    Function,
+    called,
+    chosen_symbols,
+    is_traced,
+    like,
+    outcome,
+    refuse_no_float,
+    resolved,
+    zeros,
+)
+from ge2rt.jit.function import JitFunction
+
+
+def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
+    """The function's result, and its pullback: from its cotangents to a tuple of the primals'.
+
+    Cotangents have the structure, shapes and dtypes of the result. Outside of ``@jit`` the pullback
+    computes the function once more.
+    """
+    if is_traced(primals):
+        return _vjp(function, primals)
+    out = _compiled("result", function)(*primals)
+    return out, lambda cotangents: _compiled("vjp", function)(primals, cotangents)
+
+
+def _vjp(function: Function, primals: tuple[Any, ...]) -> tuple[Any, Function]:
+    chosen = chosen_symbols("vjp", primals, range(len(primals)))
+    out = outcome(called(function, primals, {}, chosen, "vjp"))
+    wrt = [symbol for each in chosen.values() for symbol in each.symbols]
+
+    def pull(cotangents: Any) -> Any:
+        given = like(cotangents, out.nodes, out.structure, "vjp")
+        back = pullback(Builder(), out.nodes, given, wrt)
+        slopes = [b or zeros(n) for b, n in zip(back, wrt, strict=True)]
+        nodes = iter(resolved(slopes, chosen.values()))
+        return tuple(
+            each.put_together([next(nodes) for _ in each.symbols]) for each in chosen.values()
+        )
+
+    return out.put_together(resolved(out.nodes, chosen.values())), pull
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The function's result, and its derivative along ``tangents``, which are like ``primals``."""
+    if len(primals) != len(tangents):
+        raise InvalidArgumentError(
+            "jvp: primals and tangents differ in number", got=f"{len(primals)} and {len(tangents)}",
+            next_step="give one tangent for each primal",
+        )  # fmt: skip
+    found: tuple[Any, Any]
+    if is_traced(primals, tangents):
+        found = _jvp(function, tuple(primals), tuple(tangents))
+    else:
+        found = _compiled("jvp", function)(tuple(primals), tuple(tangents))
+    return found
+
+
+def _jvp(
+    function: Function, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    chosen = chosen_symbols("jvp", primals, range(len(primals)))
+    out = outcome(called(function, primals, {}, chosen, "jvp"))
+    refuse_no_float(out.nodes, out.paths, "jvp")
+    wrt = [symbol for each in chosen.values() for symbol in each.symbols]
+    moves = [
+        move
+        for each, tangent in zip(chosen.values(), tangents, strict=True)
+        for move in like(tangent, each.symbols, each.structure, "jvp")
+    ]
+    moved = pushforward(Builder(), out.nodes, wrt, moves)
+    filled = [m or zeros(n) for m, n in zip(moved, out.nodes, strict=True)]
+    nodes = resolved([*out.nodes, *filled], chosen.values())
+    return out.put_together(nodes[: len(filled)]), out.put_together(nodes[len(filled) :])
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(what: str, function: Function) -> JitFunction:
+    """What a call outside of ``@jit`` runs; kept, so that a second call compiles nothing."""
+
+    def pulled(primals: Any, cotangents: Any) -> Any:
+        return _vjp(function, primals)[1](cotangents)
+
+    def moved(primals: Any, tangents: Any) -> Any:
+        return _jvp(function, primals, tangents)
+
+    return JitFunction({"result": function, "vjp": pulled, "jvp": moved}[what])
+
+
+def clear() -> None:
+    """Forget what calls outside of ``@jit`` compiled."""
+    _compiled.cache_clear()

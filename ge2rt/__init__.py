@@ -70,6 +70,24 @@ _PUBLIC = {
     "tanh": "ge2rt.jit.functions",
     "topk": "ge2rt.jit.functions",
     "where": "ge2rt.jit.functions",
+    "Tensor": "ge2rt.tensors",
+    "Storage": "ge2rt.tensors.storage",
+    "tensor": "ge2rt.tensors.making",
+    "asarray": "ge2rt.tensors.making",
+    "from_numpy": "ge2rt.tensors.making",
+    "from_dlpack": "ge2rt.tensors.making",
+    "empty": "ge2rt.tensors.making",
+    "full": "ge2rt.tensors.making",
+    "zeros": "ge2rt.tensors.making",
+    "ones": "ge2rt.tensors.making",
+    "arange": "ge2rt.tensors.making",
+    "linspace": "ge2rt.tensors.making",
+    "eye": "ge2rt.tensors.making",
+    "no_grad": "ge2rt.tensors.tape",
+    "enable_grad": "ge2rt.tensors.tape",
+    "dispatch": "ge2rt.tensors",
+    "ops": "ge2rt.tensors",
+    "autograd": "ge2rt.tensors",
     "load_registry": "ge2rt.spec.registry",
     "get_device": "ge2rt.device.registry",
     "register_device": "ge2rt.device.registry",
@@ -156,6 +174,22 @@ if TYPE_CHECKING:
     from ge2rt.run.plan import Plan
     from ge2rt.spec.registry import load_registry
     from ge2rt.spec.version import GE2_API_VERSION, check_api_version, check_client
+    from ge2rt.tensors import Tensor, autograd, dispatch, ops
+    from ge2rt.tensors.making import (
+        arange,
+        asarray,
+        empty,
+        eye,
+        from_dlpack,
+        from_numpy,
+        full,
+        linspace,
+        ones,
+        tensor,
+        zeros,
+    )
+    from ge2rt.tensors.storage import Storage
+    from ge2rt.tensors.tape import enable_grad, no_grad
 
 
 def __getattr__(name: str) -> Any:

@@ -171,6 +171,16 @@ class Device(abc.ABC):
             f"device {self.name} cannot allocate arrays", next_step="pass out=", detail="device"
         )
 
+    def view(
+        self, root: Any, dtype: DType, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> Any:
+        """An array over the memory of ``root``, an array from here; strides and offset in elements.
+
+        They stay within that memory: the caller has checked it. ``offset`` counts from the lowest
+        address.
+        """
+        raise UnsupportedError(f"device {self.name} has no views of arrays", detail="device")
+
     def keep_alive(self, objects: Sequence[Any], stream: int) -> None:
         """Hold ``objects`` until the work enqueued so far on ``stream`` is done.
 

@@ -22,6 +22,7 @@ import numpy as np
 from ge2rt.base import paths
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import DeviceError, Ge2rtError, InvalidArgumentError, OutOfMemoryError
+from ge2rt.base.shapes import byte_span
 from ge2rt.device.api import Device, DeviceProps, Function, Launcher, LaunchShape, Memory, Module
 from ge2rt.device.limits import KernelNeeds, check_shape
 from ge2rt.device.pointers import torch_empty
@@ -382,6 +383,18 @@ class CudaDevice(Device):
             if fresh is not None:
                 return fresh
             return cupy.root.empty(tuple(shape), dtype.numpy)
+
+    def view(
+        self, root: Any, dtype: DType, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> Any:
+        """A CuPy array over the memory of another."""
+        item = dtype.itemsize
+        low, _ = byte_span(root.shape, [s // item for s in root.strides], item)
+        with self.current() as cupy:
+            return cupy.root.ndarray(
+                tuple(shape), dtype.numpy, root.data + (low + offset * item),
+                tuple(s * item for s in strides),
+            )  # fmt: skip
 
     def keep_alive(self, objects: Sequence[Any], stream: int) -> None:
         """Hold ``objects`` until what is enqueued on ``stream`` now is done."""

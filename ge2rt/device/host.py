@@ -15,6 +15,7 @@ import numpy as np
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import InvalidArgumentError, OutOfMemoryError
 from ge2rt.base.locks import ForkLock
+from ge2rt.base.shapes import byte_span
 from ge2rt.base.text import show
 from ge2rt.device.api import Device, Memory
 from ge2rt.device.pointers import torch_empty
@@ -161,6 +162,16 @@ class HostDevice(Device):
                 f"no host memory for {dtype}{list(shape)}", next_step="use smaller arrays"
             ) from fault
 
+    def view(
+        self, root: Any, dtype: DType, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> Any:
+        """A NumPy array over the memory of another."""
+        item = dtype.itemsize
+        flat = root.reshape(-1, order="A").view(np.uint8) if _is_dense(root) else _bytes_of(root)
+        return np.ndarray(
+            tuple(shape), dtype.numpy, flat, offset * item, tuple(s * item for s in strides)
+        )
+
     def record_event(self, stream: int) -> HostEvent:
         """The present moment: everything before it is done."""
         self._streams.check(stream)
@@ -172,3 +183,16 @@ class HostDevice(Device):
     def elapsed_ms(self, first: HostEvent, second: HostEvent) -> float:
         """Milliseconds between two events."""
         return (second.at - first.at) / 1e6
+
+
+def _is_dense(array: np.ndarray[Any, Any]) -> bool:
+    return array.flags.c_contiguous or array.flags.f_contiguous
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes from an array's lowest element to its highest, gaps included."""
+    item = array.itemsize
+    low, high = byte_span(array.shape, [step // item for step in array.strides], item)
+    lowest = array[tuple(slice(None, None, -1 if s < 0 else None) for s in array.strides)]
+    first = lowest[tuple(slice(0, 1) for _ in array.shape)].reshape(-1).view(np.uint8)
+    return np.lib.stride_tricks.as_strided(first, (high - low,), (1,))

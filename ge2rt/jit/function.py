@@ -9,9 +9,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import counted, show
+from ge2rt.jit.adapters import ADAPTERS, adapter_of
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, array_key
 from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture
@@ -21,6 +23,7 @@ from ge2rt.jit.scope import active, current
 from ge2rt.jit.substitute import substituted
 from ge2rt.jit.traced import Concretise
 from ge2rt.jit.tracing import TracedCall, trace_call
+from ge2rt.jit.trees import flatten
 
 _MOST_QUICK = 4  # native forms tried one after the other
 _STATIC = 4  # forms of a function of one kernel that are compiled for fixed extents
@@ -112,6 +115,7 @@ class JitFunction:
         self, function: Callable[..., Any], *, static: Sequence[str] = (),
         dynamic: Mapping[str, Mapping[int, str]] | None = None, device: str | None = None,
         graph: bool = False, build: Build | None = None, transform: Transform | None = None,
+        any_extents: bool = False,
     ) -> None:  # fmt: skip
         functools.update_wrapper(self, function, updated=())
         self.__name__ = str(getattr(function, "__name__", type(function).__name__))
@@ -122,12 +126,14 @@ class JitFunction:
         self._graph = graph
         self._build = build or default_build
         self._transform = transform or _as_it_is
+        self._any_extents = any_extents
         self._lock = ForkLock(reentrant=True)
         self._forms: OrderedDict[Hashable, Form] = OrderedDict()
         self._concrete: dict[Hashable, frozenset[int]] = {}
         self._held: dict[Hashable, TracedCall] = {}  # which integers the forms of a key are for
         self._quick: tuple[Callable[..., Any], ...] = ()  # for positional arguments
         self._named: tuple[Callable[..., Any], ...] = ()  # for keywords as well
+        self._by_shape: dict[tuple[Any, ...], Callable[..., Any]] = {}  # of two arrays
         self._families: dict[Hashable, Family] = {}
         self._log: list[Specialisation] = []
         self._check_dynamic()
@@ -170,9 +176,21 @@ class JitFunction:
             self._held.clear()
             self._families.clear()
             self._quick = self._named = ()
+            self._by_shape.clear()
+
+    def quick_forms(self) -> Mapping[tuple[Any, ...], Callable[..., Any]]:
+        """Native functions of two arrays, by (shape, shape, number of dtype, number of dtype).
+
+        It fills up as calls come; a function still answers MISS to arrays of other strides.
+        """
+        return self._by_shape
 
     # -- the long way ------------------------------------------------------------------------------
     def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if ADAPTERS:
+            adapter = adapter_of(flatten((args, dict(kwargs)))[0])
+            if adapter is not None:
+                return adapter(self, args, kwargs)
         call = self._binder.bind(args, kwargs)
         # a derivative is part of the trace in any case: its function may see traced values
         if active() is not None and (call.traced or self._transform is not _as_it_is):
@@ -214,7 +232,7 @@ class JitFunction:
         family = self._families.setdefault(exact.family, Family())
         built = self._build(
             traced.graph, self._strides(exact, traced), self._home(exact),
-            bool(self._dynamic) or family.grown, self._graph,
+            self._any_extents or bool(self._dynamic) or family.grown, self._graph,
         )  # fmt: skip
         family.add(built)
         form = Form.of(exact, traced, built, captures, reason)
@@ -255,6 +273,7 @@ class JitFunction:
         self._quick = tuple(quick for quick in self._quick if quick not in gone)
         self._named = tuple(quick for quick in self._named if quick not in gone)
         form.quicks.clear()
+        self._by_shape = {key: quick for key, quick in self._by_shape.items() if quick not in gone}
 
     def _remember(self, form: Form, style: tuple[int, tuple[str, ...]]) -> None:
         """Have further calls of this style try the form at once."""
@@ -264,12 +283,23 @@ class JitFunction:
                 known = form.quicks[style] = form.quick(self._binder, style)
             if known is None:
                 return
+            if style == (2, ()) and len(form.call.keys) == 2:
+                self._remember_shapes(form, known)
             have = self._named if style[1] else self._quick
             kept = (known, *(quick for quick in have if quick is not known))[:_MOST_QUICK]
             if style[1]:
                 self._named = kept
             else:
                 self._quick = kept
+
+    def _remember_shapes(self, form: Form, quick: Callable[..., Any]) -> None:
+        keys = form.call.keys
+        if all(isinstance(key, ArrayKey) for key in keys):
+            if len(self._by_shape) >= _MOST_FORMS:
+                self._by_shape.clear()
+            shapes = tuple(each.shape for each in keys)  # type: ignore[union-attr]
+            numbers = (DTYPES[each.dtype].numpy.num for each in keys)  # type: ignore[union-attr]
+            self._by_shape[shapes + tuple(numbers)] = quick
 
     def _reason(self, call: Call) -> str:
         if not self._forms:

@@ -71,7 +71,8 @@ def _ours(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array_interface__") or hasattr(value, "__cuda_array_interface__")
+    interfaces = ("__array_interface__", "__cuda_array_interface__", "__array_ufunc__")
+    return any(hasattr(value, name) for name in interfaces)
 
 
 def _floating(x: Any) -> Traced:

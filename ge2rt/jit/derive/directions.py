@@ -8,7 +8,7 @@ from typing import Any
 
 from ge2rt.autodiff.reverse import pullback, pushforward
 from ge2rt.base.errors import InvalidArgumentError
-from ge2rt.ir.rewrite import Builder
+from ge2rt.ir.rewrite import Builder, substituted
 from ge2rt.jit.derive.symbols import (
     Function,
     called,
@@ -21,6 +21,8 @@ from ge2rt.jit.derive.symbols import (
     zeros,
 )
 from ge2rt.jit.function import JitFunction
+from ge2rt.jit.promote import lift
+from ge2rt.jit.traced import Traced
 
 
 def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
@@ -50,6 +52,29 @@ def _vjp(function: Function, primals: tuple[Any, ...]) -> tuple[Any, Function]:
         )
 
     return out.put_together(resolved(out.nodes, chosen.values())), pull
+
+
+def cotangents_of(
+    function: Function, primals: Sequence[Any], saved: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
+    """Cotangents of primals, inside a trace; ``saved`` are outputs that are known already, or none.
+
+    What the pullback wants of an output is then read, not computed again.
+    """
+    chosen = chosen_symbols("backward", primals, range(len(primals)))
+    out = outcome(called(function, primals, {}, chosen, "backward"))
+    wrt = [symbol for each in chosen.values() for symbol in each.symbols]
+    given = like(list(cotangents), out.nodes, out.structure, "backward")
+    back = pullback(Builder(), out.nodes, given, wrt)
+    slopes = [b or zeros(n) for b, n in zip(back, wrt, strict=True)]
+    nodes = resolved([*out.nodes, *slopes], chosen.values())
+    outputs, found = nodes[: len(out.nodes)], nodes[len(out.nodes) :]
+    known = {
+        node: lift(value).node
+        for node, value in zip(outputs, saved, strict=False)
+        if node.op != "input"
+    }
+    return [Traced(node) for node in (substituted(found, known) if known else found)]
 
 
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

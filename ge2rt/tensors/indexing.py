@@ -1,0 +1,82 @@
+"""``x[index]``: views for basic indices, kernels for arrays of indices and masks."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidTypeError
+from ge2rt.tensors import dispatch, inplace, views
+from ge2rt.tensors import geometry as geo
+from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.tensor import Tensor
+
+
+def get(x: Tensor, index: Any) -> Tensor:
+    """The view of a basic index; else what is read at arrays of indices, as NumPy reads it."""
+    if geo.is_basic(index):
+        made = geo.indexed(x.geometry, index)
+        return views.view(x, "slice", made, index=views.hidden(index))
+    arrays, rest = _parted(index)
+    result: Tensor = dispatch.call(_READ, (x, arrays), {"rest": rest})
+    return result
+
+
+def put(x: Tensor, index: Any, value: Any) -> None:
+    """Write into the view of a basic index, or where a mask of ``x``'s shape holds.
+
+    TypeError for arrays of indices.
+    """
+    inplace.refuse_leaf(x, "assignment")
+    if geo.is_basic(index):
+        view = x.as_view(geo.indexed(x.geometry, index))
+        inplace.put(view, value)
+        return
+    mask = index if isinstance(index, Tensor) else np.asarray(index)
+    if str(getattr(mask, "dtype", "")) != "bool" or tuple(mask.shape) != x.shape:
+        raise InvalidTypeError(
+            "only slices, ints and a mask of the tensor's own shape can be assigned to",
+            next_step="use ge2rt.where, or scatter_add",
+        )
+    from ge2rt.tensors.operators import table
+
+    given = value if isinstance(value, Tensor) else inplace.like(value, x)
+    inplace.copy_into(x, dispatch.call(table()["where"], (mask, given, x), {}), "assignment")
+
+
+def _parted(index: Any) -> tuple[list[Any], tuple[Any, ...]]:
+    """The arrays of an index, and the rest with their places as numbers."""
+    parts = index if isinstance(index, tuple) else (index,)
+    arrays: list[Any] = []
+    rest: list[Any] = []
+    for part in parts:
+        if isinstance(part, (Tensor, np.ndarray, list)):
+            rest.append(("array", len(arrays)))
+            array = part if isinstance(part, Tensor) else np.asarray(part)
+            _refuse_mask(array)
+            arrays.append(array)
+        else:
+            rest.append(views.hidden(part)[0])
+    return arrays, tuple(rest)
+
+
+def _refuse_mask(array: Any) -> None:
+    if str(array.dtype) == "bool":
+        raise InvalidTypeError(
+            "a mask as an index gives as many elements as it holds, which a kernel cannot know",
+            next_step="use ge2rt.where(mask, x, 0), or indices: numpy.nonzero(mask.numpy())",
+        )
+
+
+def _read(x: Any, arrays: Any, rest: Any) -> Any:
+    parts = [
+        arrays[part[1]] if isinstance(part, tuple) and part[0] == "array"
+        else views.unhidden((part,))[0]
+        for part in rest
+    ]  # fmt: skip
+    return x[tuple(parts)]
+
+
+_READ = Operator("index", "indexing", _read, inspect.signature(_read), ("rest",), "x[index]")

@@ -1,0 +1,173 @@
+"""Writing into tensors: in-place forms, ``out=``, copies into views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.shapes import broadcast_strides, canonical_strides, may_self_overlap
+from ge2rt.run.launch import prepare
+from ge2rt.spec.descs import CallDescs
+from ge2rt.spec.model import BufferDesc
+from ge2rt.tensors import dispatch
+from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.tape import recording
+from ge2rt.tensors.tensor import Tensor
+
+
+def in_place(op: Operator, x: Tensor, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
+    """What ``x.add_(y)`` does: the result is computed, then written over ``x``."""
+    refuse_leaf(x, f"{op.name}_")
+    before = _shadow(x)  # what is recorded must not be x itself, which goes on to be the result
+    given = [before if each is x else each for each in (x, *args)]
+    result = dispatch.call(op, given, options)
+    return replace(x, result, f"{op.name}_")
+
+
+def _shadow(x: Tensor) -> Tensor:
+    """Another tensor that is what ``x`` is now."""
+    made = x.as_view(x.geometry)
+    made._base, made._born = x._base, x._born
+    made.history, made.requires_grad, made.hooks = x.history, x.requires_grad, x.hooks
+    return made
+
+
+def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
+    """Write a result over ``x``, which takes on its history."""
+    if result.requires_grad and x._base is not None:
+        raise InvalidArgumentError(
+            f"{what}: a view is changed in place while a derivative is recorded",
+            next_step="change the base, or write y = f(x) instead",
+        )
+    copy_into(x, result, what)
+    if result.requires_grad:
+        x.history, x.requires_grad = result.history, True
+        if result.history is not None and result.history[0].name:
+            x.history = _renamed(result, x, what)
+    return x
+
+
+def _renamed(result: Tensor, x: Tensor, what: str) -> Any:
+    """The history of ``result`` in the dtype and shape of ``x``."""
+    if result.dtype == x.dtype and result.shape == x.shape:
+        return result.history
+    from ge2rt.tensors.making import astype
+    from ge2rt.tensors.views import expand
+
+    with recording(True):
+        return expand(astype(result, x.dtype), x.shape).history
+
+
+def refuse_leaf(x: Tensor, what: str) -> None:
+    """ValueError for a leaf whose gradient is wanted: its first value would be lost."""
+    if dispatch.mode.recording and x.requires_grad and x.history is None:
+        raise InvalidArgumentError(
+            f"{what}: a tensor whose gradient is wanted is changed in place",
+            next_step="wrap it in ge2rt.no_grad(), or write y = f(x)",
+        )
+
+
+def into(out: Tensor, result: Any, what: str) -> Tensor:
+    """``out=``: the result written into a tensor that was given."""
+    if not isinstance(out, Tensor):
+        raise InvalidTypeError(f"{what}: out is no tensor", got=type(out).__name__, argument="out")
+    if isinstance(result, (tuple, list)):
+        raise InvalidTypeError(f"{what}: out cannot take several results", argument="out")
+    if out.requires_grad or result.requires_grad:
+        raise InvalidArgumentError(
+            f"{what}: out= records no derivative", argument="out",
+            next_step="use y = f(x), or ge2rt.no_grad()",
+        )  # fmt: skip
+    if out.shape != result.shape:
+        raise InvalidArgumentError(
+            f"{what}: out has another shape", argument="out", expected=str(result.shape),
+            got=str(out.shape), next_step=f"make it by ge2rt.empty({result.shape})", detail="shape",
+        )  # fmt: skip
+    return copy_into(out, result, what)
+
+
+def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
+    """Write ``source``, broadcast and cast as the rule "same_kind" allows, over ``x``."""
+    if x._device is not source._device:
+        raise InvalidTypeError(
+            f"{what}: tensors on different devices", got=f"{x.device}, {source.device}",
+            detail="device", next_step="move one: y.to(x.device)",
+        )  # fmt: skip
+    _refuse_cast(x, source, what)
+    if may_self_overlap(x.shape, x.geometry.strides):
+        raise InvalidArgumentError(
+            f"{what}: several elements of the tensor are one in memory", got=f"strides {x.strides}",
+            next_step="write to a copy: x = x.clone()", detail="shape",
+        )  # fmt: skip
+    spread = _spread(source, x.shape, what)
+    if x.size:
+        _copy(x, spread if spread.dtype == x.dtype else _cast(spread, x))
+        x.storage().version += 1
+    return x
+
+
+def _refuse_cast(x: Tensor, source: Tensor, what: str) -> None:
+    have, want = source.dtype, x.dtype
+    order = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+    if order.get(have.kind, 9) > order.get(want.kind, 9):
+        raise InvalidTypeError(
+            f"{what}: a result of {have} cannot be written to a tensor of {want}", detail="dtype",
+            next_step=f"convert it: y.astype({want.name!r}), or use y = f(x)",
+        )  # fmt: skip
+
+
+def _spread(source: Tensor, shape: tuple[int, ...], what: str) -> Tensor:
+    if source.shape == shape:
+        return source
+    lead = len(shape) - source.ndim
+    if lead < 0 or any(h not in (1, w) for h, w in zip(source.shape, shape[lead:], strict=True)):
+        raise InvalidArgumentError(
+            f"{what}: a result of shape {source.shape} does not fit into {shape}", detail="shape",
+            next_step="use y = f(x) instead of the in-place form",
+        )  # fmt: skip
+    g = source.geometry
+    strides = broadcast_strides(g.shape, g.strides, shape)
+    return source.as_view(type(g)(shape, strides, g.offset))
+
+
+def _cast(source: Tensor, x: Tensor) -> Tensor:
+    from ge2rt.tensors.making import astype
+
+    with recording(False):
+        return astype(source, x.dtype)
+
+
+def _copy(x: Tensor, source: Tensor) -> None:
+    """Copy by a kernel; a source that shares memory is copied aside first."""
+    if x.storage().address == source.storage().address and x.geometry != source.geometry:
+        from ge2rt.tensors.making import clone
+
+        with recording(False):
+            source = clone(source)
+    device = x.device
+    descs = tuple(
+        BufferDesc(t.shape, t.dtype, canonical_strides(t.shape, t.geometry.strides), device=device)
+        for t in (source, x)
+    )
+    prepare("copy", CallDescs(descs), device=x._device)([source.data_ptr(), x.data_ptr()], 0)
+
+
+def put(x: Tensor, value: Any) -> None:
+    """What ``x[...] = value`` does for a view ``x``."""
+    source = value if isinstance(value, Tensor) else like(value, x)
+    if source.requires_grad and dispatch.mode.recording:
+        raise InvalidArgumentError(
+            "a value with a derivative is written into a tensor, which records nothing",
+            next_step="build the tensor by ge2rt.where, concat or stack",
+        )
+    copy_into(x, source, "assignment")
+
+
+def like(value: Any, x: Tensor) -> Tensor:
+    """A value as a tensor on ``x``'s device; a Python number in its dtype, if that fits."""
+    from ge2rt.tensors.making import tensor
+
+    fits = isinstance(value, bool) or (isinstance(value, int) and x.dtype.kind != "bool")
+    fits = fits or (isinstance(value, float) and x.dtype.is_float)
+    return tensor(value, x.dtype if fits else None, x.device)

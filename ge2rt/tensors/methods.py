@@ -1,0 +1,177 @@
+"""The methods and operators of ``Tensor``, made from the tables; and the functional forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.jit.quick import MISS
+from ge2rt.tensors import dispatch, inplace, making, protocols, views
+from ge2rt.tensors import geometry as geo
+from ge2rt.tensors.operators import Operator, table
+from ge2rt.tensors.tensor import Tensor
+
+
+def functional(op: Operator) -> Callable[..., Any]:
+    """``f(x, ..., out=None)``."""
+
+    def call(*args: Any, out: Tensor | None = None, **options: Any) -> Any:
+        bound = _bound(op, args, options)
+        result = dispatch.call(op, *bound)
+        return result if out is None else inplace.into(out, result, op.name)
+
+    return _named(call, op.name, f"``{op}``: as ``{op.meaning}``; ``out`` takes the result.")
+
+
+def _bound(
+    op: Operator, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Arrays by position, options by name; TypeError that shows the signature."""
+    try:
+        bound = op.signature.bind(*args, **options)
+    except TypeError as fault:
+        from ge2rt.base.errors import InvalidTypeError
+
+        raise InvalidTypeError(f"{op.name}: {fault}", expected=str(op)) from None
+    positional, named = [], {}
+    for name, value in bound.arguments.items():
+        if op.signature.parameters[name].default is op.signature.empty:
+            positional.append(value)
+        else:
+            named[name] = value
+    return positional, named
+
+
+def _method(op: Operator) -> Callable[..., Any]:
+    call = functional(op)
+
+    def method(self: Tensor, *args: Any, **options: Any) -> Any:
+        return call(self, *args, **options)
+
+    return _named(method, op.name, call.__doc__ or "")
+
+
+def _in_place(op: Operator) -> Callable[..., Tensor]:
+    def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        positional, named = _bound(op, (self, *args), options)
+        return inplace.in_place(op, self, positional[1:], named)
+
+    return _named(method, f"{op.name}_", f"``{op}``, written over the tensor itself.")
+
+
+def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+_COMPARE = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal",
+}  # fmt: skip
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+_OPERANDS = (Tensor, bool, int, float, np.ndarray, np.generic)
+
+
+def _operator(op: Operator) -> Callable[..., Any]:
+    """``a + b``: the quick way for two tensors without derivatives, else through all layers."""
+    quick = op.jitted.quick_forms()
+
+    def binary(self: Tensor, other: Any) -> Any:
+        if type(other) is Tensor and not (self.requires_grad or other.requires_grad):
+            a, b = self._array, other._array
+            run = quick.get((a.shape, b.shape, a.dtype.num, b.dtype.num))
+            if run is not None:
+                result = run(a, b)
+                if result is not MISS:
+                    return Tensor(result, self._device)
+        if not isinstance(other, _OPERANDS) and not hasattr(type(other), "__ge2rt_function__"):
+            return NotImplemented
+        return dispatch.call(op, (self, other), {})
+
+    return binary
+
+
+def _reflected(op: Operator) -> Callable[..., Any]:
+    def binary(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, _OPERANDS) and not hasattr(type(other), "__ge2rt_function__"):
+            return NotImplemented
+        return dispatch.call(op, (other, self), {})
+
+    return binary
+
+
+def attach() -> None:
+    """Give ``Tensor`` all its methods; once, when the room is loaded."""
+    rows = table()
+    for op in rows.values():
+        first = next(iter(op.signature.parameters), "")
+        if first in ("x", "a") and not hasattr(Tensor, op.name):
+            setattr(Tensor, op.name, _method(op))
+        if op.kind == "pointwise" and first in ("x", "a"):
+            setattr(Tensor, f"{op.name}_", _in_place(op))
+    for mark, name in _BINARY.items():
+        setattr(Tensor, f"__{mark}__", _operator(rows[name]))
+        setattr(Tensor, f"__r{mark}__", _reflected(rows[name]))
+        if mark != "matmul":
+            setattr(Tensor, f"__i{mark}__", getattr(Tensor, f"{name}_"))
+    for mark, name in _COMPARE.items():
+        setattr(Tensor, f"__{mark}__", _operator(rows[name]))
+    for mark, name in _UNARY.items():
+        setattr(Tensor, f"__{mark}__", _method(rows[name]))
+    Tensor.__array_ufunc__ = protocols.array_ufunc  # type: ignore[attr-defined]
+    Tensor.__array_function__ = protocols.array_function  # type: ignore[attr-defined]
+    for method in _VIEWS:
+        setattr(Tensor, method.__name__, method)
+    for name, function in _OTHERS.items():
+        setattr(Tensor, name, function)
+    Tensor.T = property(_turned, doc="Axes reversed: a view.")  # type: ignore[attr-defined]
+    Tensor.mT = property(views.transpose, doc="The last two axes exchanged: a view.")  # type: ignore[attr-defined]
+
+
+_VIEWS = (
+    views.permute, views.transpose, views.reshape, views.flatten, views.expand, views.squeeze,
+    views.unsqueeze, views.flip, views.diagonal, views.unfold, views.as_strided, making.clone,
+    making.contiguous, making.astype, making.to, making.fill_,
+)  # fmt: skip
+
+
+def _turned(x: Tensor) -> Tensor:
+    return views.permute(x, tuple(reversed(range(x.ndim))))
+
+
+def _copy_(x: Tensor, source: Any) -> Tensor:
+    """Write another tensor's elements over this one, broadcast and cast."""
+    inplace.refuse_leaf(x, "copy_")
+    given = source if isinstance(source, Tensor) else making.tensor(source, device=x.device)
+    return inplace.replace(x, given, "copy_")
+
+
+def _zero_(x: Tensor) -> Tensor:
+    """Set all elements to 0, in place."""
+    return making.fill_(x, 0)
+
+
+def _narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+    """The view of ``length`` elements from ``start`` on along an axis."""
+    at = geo.axis_of("narrow", axis, x.ndim)
+    if not 0 <= start <= start + length <= x.shape[at]:
+        raise InvalidArgumentError(
+            f"narrow: elements {start} to {start + length} of {x.shape[at]}", detail="shape",
+            next_step="0 <= start and start + length <= the extent",
+        )  # fmt: skip
+    return x[(slice(None),) * at + (slice(start, start + length),)]
+
+
+_OTHERS: dict[str, Callable[..., Any]] = {
+    "view": views.as_shape, "copy_": _copy_, "zero_": _zero_, "narrow": _narrow,
+}  # fmt: skip

@@ -1,0 +1,131 @@
+"""NumPy's functions on tensors, and jitted functions on them: they meet the same operators."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidTypeError
+from ge2rt.jit.adapters import adapt
+from ge2rt.jit.function import JitFunction
+from ge2rt.jit.trees import flatten, unflatten
+from ge2rt.tensors import dispatch
+from ge2rt.tensors.operators import Operator, table
+from ge2rt.tensors.tape import Fill, Pull, Step, refuse_stale
+from ge2rt.tensors.tensor import Tensor
+
+
+@lru_cache(maxsize=1)
+def _by_function() -> Mapping[Any, Operator]:
+    """NumPy's function -> the operator whose meaning it is."""
+    found: dict[Any, Operator] = {}
+    for op in table().values():
+        if op.meaning.startswith("np."):
+            target: Any = np
+            for part in op.meaning.split(".")[1:]:
+                target = getattr(target, part)
+            found.setdefault(target, op)
+    return found
+
+
+def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    """``np.exp(x)``: the operator of that name. TypeError for methods and ufuncs without one."""
+    out = options.pop("out", None)
+    op = _by_function().get(ufunc) if method == "__call__" else None
+    if op is None or options:
+        what = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+        raise _refused(f"{what}({', '.join(options)})" if options else what)
+    return _called(op, inputs, {} if out is None else {"out": out[0]})
+
+
+def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """``np.sum(x)``: the operator of that name; TypeError for functions without one."""
+    op = _by_function().get(function)
+    if op is None:
+        raise _refused(f"numpy.{function.__name__}")
+    return _called(op, args, kwargs)
+
+
+def _called(op: Operator, args: Any, options: Any) -> Any:
+    from ge2rt.tensors.methods import functional
+
+    return functional(op)(*args, **options)
+
+
+def _refused(what: str) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"{what} has no operator for tensors",
+        next_step="use a method of the tensor, or x.detach().numpy()",
+    )
+
+
+# -- jitted functions -----------------------------------------------------------------------------
+@adapt(Tensor)
+def call_jitted(function: JitFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A jitted function called with tensors: it runs on their arrays and gives tensors.
+
+    With a derivative wanted the call is one step of the record, whose pullback is the whole
+    function's.
+    """
+    leaves, structure, _ = flatten((args, dict(kwargs)))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    wanted = tuple(
+        n for n, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor) and leaf.requires_grad and leaf.dtype.is_float
+    )  # fmt: skip
+    positional, named = unflatten(structure, [dispatch.bare(leaf) for leaf in leaves])
+    result = dispatch.wrapped(function(*positional, **named))
+    if not (wanted and dispatch.mode.recording):
+        return result
+    refuse_stale(function.__name__, tensors)
+    return _recorded(function, leaves, structure, wanted, result)
+
+
+def _recorded(
+    function: JitFunction, leaves: list[Any], structure: Any, wanted: tuple[int, ...], result: Any
+) -> Any:
+    outputs, shape, _ = flatten(result)
+    places = [n for n, each in enumerate(outputs) if isinstance(each, Tensor)]
+    data = [n for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    rest = tuple((n, leaf) for n, leaf in enumerate(leaves) if n not in data)
+
+    def of_arrays(arrays: Any) -> Any:
+        filled: list[Any] = [None] * len(leaves)
+        for n, value in (*zip(data, arrays, strict=True), *rest):
+            filled[n] = value
+        args, kwargs = unflatten(structure, filled)
+        found = flatten(function(*args, **kwargs))[0]
+        return [found[n] for n in places]
+
+    key: Callable[..., Any] = _once(function, of_arrays, structure, rest, tuple(data))
+    op = Operator(function.__name__, "jitted", key, inspect.signature(key), (), function.__name__)
+    fill = Fill((("arrays", len(data), list),), ())
+    pull = Pull(op, fill, tuple(data.index(n) for n in wanted))
+    step = Step(function.__name__, [leaves[n] for n in data], pull.wanted, pull)
+    step.produced([outputs[n] for n in places])
+    return unflatten(shape, outputs)
+
+
+_kept: dict[Any, Callable[..., Any]] = {}
+_MOST_KEPT = 256
+
+
+def _once(function: JitFunction, made: Callable[..., Any], *parts: Any) -> Callable[..., Any]:
+    """The same function object for the same kind of call, so that its pullback is compiled once."""
+    try:
+        key = (id(function), *parts)
+        hash(key)
+    except TypeError:
+        return made
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    return _kept.setdefault(key, made)
+
+
+def clear() -> None:
+    """Forget the functions of recorded calls."""
+    _kept.clear()

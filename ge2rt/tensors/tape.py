@@ -1,0 +1,421 @@
+"""What was computed, step by step, and the way back.
+
+A step keeps its operator, what it was called with, and how often each storage had been written.
+Its pullback is the operator's own function differentiated by the table (:mod:`ge2rt.autodiff`),
+compiled once for each kind of call; so a pullback is an operator like any other, and can be
+recorded itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.jit.derive.directions import cotangents_of
+from ge2rt.tensors import dispatch
+from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.tensor import Tensor
+
+_MOST_PULLBACKS = 1024
+
+
+class Step:
+    """One recorded call.
+
+    ``leaves`` are its tensors and other values, ``wanted`` the places of those whose gradient is
+    wanted, ``origins`` these tensors.
+    """
+
+    __slots__ = (
+        "__weakref__", "count", "leaves", "name", "origins", "pull", "saved", "types", "versions",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, leaves: list[Any], wanted: tuple[int, ...],
+        pull: Callable[..., Sequence[Any]],
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.leaves: list[Any] | None = leaves
+        self.wanted = wanted
+        self.pull = pull
+        self.versions = {
+            n: each.storage().version for n, each in enumerate(leaves) if isinstance(each, Tensor)
+        }
+        self.origins = [leaves[n] for n in wanted]
+        self.saved: list[Tensor] = []  # outputs, where the pullback may want them
+        self.count = 0
+        self.types: list[tuple[tuple[int, ...], Any, Any]] = []
+
+    def produced(self, result: Any) -> Any:
+        """Mark the tensors of a result as this step's outputs."""
+        tensors = [result] if isinstance(result, Tensor) else list(result)
+        keep = getattr(self.pull, "keeps_outputs", None)
+        kept = [each.detach() for each in tensors] if keep is not None and keep() else []
+        first = len(self.leaves or ())
+        self.versions |= {first + n: each.storage().version for n, each in enumerate(kept)}
+        self.saved = kept
+        for tensor in tensors:
+            tensor.history = (self, self.count)
+            tensor.requires_grad = tensor.dtype.is_float
+            self.types.append((tensor.shape, tensor.dtype, tensor._device))
+            self.count += 1
+        return result
+
+    def gradients(self, cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Those of the wanted leaves. ValueError where a saved value was changed meanwhile."""
+        leaves = self.leaves
+        if leaves is None:
+            raise InvalidArgumentError(
+                f"the record of {self.name} was given up by an earlier backward",
+                next_step="call backward(retain_graph=True) the first time",
+            )  # fmt: skip
+        known: list[Any] = [*leaves, *self.saved]
+        for place, version in self.versions.items():
+            now = known[place].storage().version
+            if now != version and self.needs(place, cotangents):
+                what = f"operand {place}" if place < len(leaves) else "its result"
+                raise InvalidArgumentError(
+                    f"a tensor that the gradient of {self.name} needs was changed in place",
+                    argument=what, got=f"version {now}, saved at version {version}",
+                    next_step="work on a copy: x = x.clone(), or write x = x + y",
+                )  # fmt: skip
+        return self.pull(leaves, self.saved, cotangents)
+
+    def needs(self, place: int, cotangents: Sequence[Tensor]) -> bool:
+        """Whether the pullback reads the values of a leaf, or (counted on) of an output."""
+        reads = getattr(self.pull, "reads", None)
+        return reads is None or reads(self.leaves, self.saved, cotangents, place)
+
+
+# -- recording ------------------------------------------------------------------------------------
+def record(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Run an operator and note how it was done."""
+    bound = op.signature.bind(*args, **options)
+    leaves, fill = _taken_apart(op, bound)
+    wanted = tuple(
+        n for n, each in enumerate(leaves)
+        if isinstance(each, Tensor) and each.requires_grad and each.dtype.is_float
+    )  # fmt: skip
+    refuse_stale(op.name, leaves)
+    result = dispatch.run(op, args, options)
+    if not wanted:
+        return result
+    return Step(op.name, leaves, wanted, Pull(op, fill, wanted)).produced(result)
+
+
+def refuse_stale(name: str, leaves: Sequence[Any]) -> None:
+    """ValueError for a view of a tensor that got another history since the view was made."""
+    for each in leaves:
+        base = each._base if isinstance(each, Tensor) else None
+        if base is not None and each._born is not base.history:
+            raise InvalidArgumentError(
+                f"{name}: this view was made before its base was changed in place",
+                next_step="make the view anew after the change",
+            )
+
+
+def _taken_apart(op: Operator, bound: inspect.BoundArguments) -> tuple[list[Any], Fill]:
+    """The arguments' values one by one (lists opened), and how to call with other ones."""
+    leaves: list[Any] = []
+    shape: list[tuple[str, int | None, type | None]] = []
+    static: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        if name in op.static:
+            static[name] = dispatch._option(op, name, value)
+        elif isinstance(value, (list, tuple)):
+            shape.append((name, len(value), type(value)))
+            leaves += value
+        else:
+            shape.append((name, None, None))
+            leaves.append(value)
+    return leaves, Fill(tuple(shape), tuple(static.items()))
+
+
+class Fill:
+    """How the values of one kind of call are handed to an operator's function."""
+
+    __slots__ = ("key", "shape", "static")
+
+    def __init__(
+        self, shape: tuple[tuple[str, int | None, type | None], ...],
+        static: tuple[tuple[str, Any], ...],
+    ) -> None:  # fmt: skip
+        self.shape = shape
+        self.static = static
+        self.key = (shape, static)
+
+    def keywords(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Arguments by name."""
+        found: dict[str, Any] = dict(self.static)
+        rest = iter(leaves)
+        for name, count, kind in self.shape:
+            if count is None:
+                found[name] = next(rest)
+            else:
+                found[name] = (kind or list)(next(rest) for _ in range(count))
+        return found
+
+
+class Pull:
+    """The pullback of an operator for one kind of call."""
+
+    __slots__ = ("fill", "op", "wanted")
+
+    def __init__(self, op: Operator, fill: Fill, wanted: tuple[int, ...]) -> None:
+        self.op, self.fill, self.wanted = op, fill, wanted
+
+    def __call__(
+        self, leaves: Sequence[Any], saved: Sequence[Tensor], cotangents: Sequence[Tensor]
+    ) -> Sequence[Tensor]:
+        """Gradients of the wanted leaves."""
+        op = _pullback(self.op, self.fill, self.wanted)
+        found = dispatch.call(op, (list(leaves), list(saved), list(cotangents)), {})
+        result: Sequence[Tensor] = found
+        return result
+
+    def keeps_outputs(self) -> bool:
+        """Whether outputs are to be kept: unless the pullback is known not to read them."""
+        form = _last_form(_pullback(self.op, self.fill, self.wanted))
+        if form is None:
+            return self.op.kind != "view"
+        count = sum(name.startswith("leaves") for name in form.call.names)
+        outputs = sum(name.startswith("saved") for name in form.call.names)
+        used = _inputs_read(form)
+        return any(place in used for place in range(count, count + outputs))
+
+    def reads(
+        self, leaves: Sequence[Any], saved: Sequence[Tensor], cotangents: Sequence[Tensor],
+        place: int,
+    ) -> bool:  # fmt: skip
+        """Whether the pullback's graph has the values of a leaf, or of an output, in it."""
+        op = _pullback(self.op, self.fill, self.wanted)
+        if _last_form(op) is None:
+            op.jitted.compile(*(dispatch.bare(list(each)) for each in (leaves, saved, cotangents)))
+        return place in _inputs_read(_last_form(op))
+
+
+def _inputs_read(form: Any) -> set[int]:
+    """Numbers of the leaves of a call that its optimised graph reads."""
+    graph = form.built.optimised
+    used = {operand for node in graph.nodes for operand in node.inputs} | set(graph.outputs)
+    return {
+        place for place, node in zip(form.traced.inputs, graph.inputs, strict=False)
+        if node in used
+    }  # fmt: skip
+
+
+def _last_form(op: Operator) -> Any:
+    forms = op.jitted._forms
+    return next(reversed(forms.values()), None) if forms else None
+
+
+_pullbacks: OrderedDict[Any, Operator] = OrderedDict()
+
+
+def _pullback(op: Operator, fill: Fill, wanted: tuple[int, ...]) -> Operator:
+    """The operator that computes gradients of an operator, made once a kind of call."""
+    key = (op.name, op.function, fill.key, wanted)
+    found = _pullbacks.get(key)
+    if found is None:
+        found = _pullbacks[key] = _make_pullback(op, fill, wanted)
+        if len(_pullbacks) > _MOST_PULLBACKS:
+            _pullbacks.popitem(last=False)
+    return found
+
+
+def _make_pullback(op: Operator, fill: Fill, wanted: tuple[int, ...]) -> Operator:
+    function = op.function
+
+    def pullback(leaves: Any, saved: Any, cotangents: Any) -> Any:
+        def of_wanted(*values: Any) -> Any:
+            filled = list(leaves)
+            for place, value in zip(wanted, values, strict=True):
+                filled[place] = value
+            result = function(**fill.keywords(filled))
+            return list(result) if isinstance(result, (tuple, list)) else [result]
+
+        return cotangents_of(of_wanted, [leaves[place] for place in wanted], saved, cotangents)
+
+    return Operator(
+        f"{op.name} backward", "backward", pullback, inspect.signature(pullback), (),
+        f"the pullback of {op.meaning}",
+    )  # fmt: skip
+
+
+def clear() -> None:
+    """Forget the pullbacks that were compiled."""
+    _pullbacks.clear()
+
+
+# -- the way back ---------------------------------------------------------------------------------
+def backward(
+    outputs: Sequence[Tensor], cotangents: Sequence[Any], *, retain_graph: bool = False,
+    create_graph: bool = False,
+) -> None:  # fmt: skip
+    """Add to ``.grad`` of all leaves with ``requires_grad`` that led to the outputs."""
+    for leaf, gradient in _walk(
+        outputs, cotangents, create_graph, retain_graph or create_graph, None
+    ):
+        if leaf.history is None:
+            leaf.grad = gradient if leaf.grad is None else _sum(leaf.grad, gradient, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], cotangents: Any = None,
+    *, retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Gradients of ``inputs``, without touching any ``.grad``.
+
+    ValueError for an input that no output depends on, unless ``allow_unused``: then None.
+    """
+    ends = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = [None] * len(ends) if cotangents is None else cotangents
+    given = [given] if isinstance(given, Tensor) else list(given)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = {id(each): gradient
+             for each, gradient in _walk(ends, given, create_graph, keep, wanted)}  # fmt: skip
+    missing = [n for n, each in enumerate(wanted) if id(each) not in found]
+    if missing and not allow_unused:
+        raise InvalidArgumentError(
+            f"nothing that was recorded leads from input {missing[0]} to the outputs",
+            next_step="pass allow_unused=True, or check requires_grad and detach()",
+        )
+    return tuple(found.get(id(each)) for each in wanted)
+
+
+def _walk(
+    outputs: Sequence[Tensor], cotangents: Sequence[Any], create_graph: bool, retain: bool,
+    only: Sequence[Tensor] | None,
+) -> Iterator[tuple[Tensor, Tensor]]:  # fmt: skip
+    """(tensor, gradient) of leaves, or of the tensors in ``only``."""
+    starts = [_start(o, c) for o, c in zip(outputs, cotangents, strict=True)]
+    sums: dict[Any, Tensor] = {}  # (id of a step, output) or id of a leaf -> gradient
+    for output, cotangent in zip(outputs, starts, strict=True):
+        _add(sums, output, cotangent, create_graph)
+    wanted = {_place(each): each for each in only or ()}
+    leaves = {id(output): output for output in outputs if output.history is None}
+    found: list[tuple[Tensor, Tensor]] = []
+    with recording(create_graph):
+        for step in _order(outputs):
+            slots = [sums.pop((id(step), n), None) for n in range(step.count)]
+            found += [(wanted[id(step), n], g) for n, g in enumerate(slots)
+                      if g is not None and (id(step), n) in wanted]  # fmt: skip
+            if all(slot is None for slot in slots):
+                continue
+            full = [
+                s if s is not None else _zeros(t) for s, t in zip(slots, step.types, strict=True)
+            ]
+            for origin, gradient in zip(step.origins, step.gradients(full), strict=True):
+                if origin.history is None:
+                    leaves[id(origin)] = origin
+                _add(sums, origin, gradient, create_graph)
+            if not retain:
+                step.leaves = None
+    for key, leaf in leaves.items():
+        if key in sums and (only is None or key in wanted):
+            found.append((leaf, sums[key]))
+    yield from found
+
+
+def _place(tensor: Tensor) -> Any:
+    return id(tensor) if tensor.history is None else (id(tensor.history[0]), tensor.history[1])
+
+
+def _start(output: Tensor, cotangent: Any) -> Tensor:
+    from ge2rt.tensors.making import ones, tensor
+
+    if not output.requires_grad:
+        raise InvalidArgumentError(
+            "nothing is recorded for this tensor",
+            next_step="call requires_grad_() on what it is computed from, before computing it",
+        )
+    if cotangent is None:
+        if output.shape:
+            raise InvalidArgumentError(
+                "only a 0-d tensor has a gradient of its own: 1", got=str(output.shape),
+                next_step="reduce it, e.g. by .sum(), or pass its gradient",
+            )  # fmt: skip
+        return ones((), dtype=output.dtype, device=output.device)
+    given = cotangent if isinstance(cotangent, Tensor) else tensor(cotangent, dtype=output.dtype)
+    if given.shape != output.shape or given.dtype != output.dtype:
+        raise InvalidTypeError(
+            "the gradient is not like the tensor", expected=f"{output.dtype}{list(output.shape)}",
+            got=f"{given.dtype}{list(given.shape)}", next_step="cast or reshape it",
+        )  # fmt: skip
+    return given
+
+
+def _add(sums: dict[Any, Tensor], tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
+    for hook in tensor.hooks or ():
+        changed = hook(gradient)
+        gradient = gradient if changed is None else changed
+    key = _place(tensor)
+    before = sums.get(key)
+    sums[key] = gradient if before is None else _sum(before, gradient, create_graph)
+
+
+def _sum(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
+    from ge2rt.tensors.operators import table
+
+    with recording(create_graph):
+        total: Tensor = dispatch.call(table()["add"], (a, b), {})
+    return total
+
+
+def _zeros(type_: tuple[tuple[int, ...], Any, Any]) -> Tensor:
+    from ge2rt.tensors.making import zeros
+
+    shape, dtype, device = type_
+    return zeros(shape, dtype=dtype, device=device.name)
+
+
+def _order(outputs: Sequence[Tensor]) -> list[Step]:
+    """Steps, each before those that it reads from; no recursion, however long the chain."""
+    done: set[int] = set()
+    order: list[Step] = []
+    for output in outputs:
+        if output.history is None:
+            continue
+        stack: list[tuple[Step, Iterator[Tensor]]] = [(output.history[0], iter(()))]
+        stack[-1] = (output.history[0], iter(output.history[0].origins))
+        while stack:
+            step, origins = stack[-1]
+            if id(step) in done:
+                stack.pop()
+                continue
+            for origin in origins:
+                if origin.history is not None and id(origin.history[0]) not in done:
+                    stack.append((origin.history[0], iter(origin.history[0].origins)))
+                    break
+            else:
+                done.add(id(step))
+                order.append(step)
+                stack.pop()
+    return order[::-1]
+
+
+@contextmanager
+def recording(wanted: bool) -> Iterator[None]:
+    """Record derivatives inside, or not."""
+    before = dispatch.mode.recording
+    dispatch.mode.recording = wanted
+    try:
+        yield
+    finally:
+        dispatch.mode.recording = before
+
+
+def no_grad() -> Any:
+    """A context in which nothing is recorded."""
+    return recording(False)
+
+
+def enable_grad() -> Any:
+    """A context in which derivatives are recorded."""
+    return recording(True)

@@ -7,8 +7,7 @@ from typing import Any
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import broadcast_strides, canonical_strides, may_self_overlap
-from ge2rt.run.launch import prepare
-from ge2rt.spec.descs import CallDescs
+from ge2rt.run.launch import plan_for
 from ge2rt.spec.model import BufferDesc
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
@@ -150,7 +149,7 @@ def _copy(x: Tensor, source: Tensor) -> None:
         BufferDesc(t.shape, t.dtype, canonical_strides(t.shape, t.geometry.strides), device=device)
         for t in (source, x)
     )
-    prepare("copy", CallDescs(descs), device=x._device)([source.data_ptr(), x.data_ptr()], 0)
+    plan_for("copy", descs, {}, x._device, dynamic=True)([source.data_ptr(), x.data_ptr()], 0)
 
 
 def put(x: Tensor, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -82,11 +82,14 @@ _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise
 _OPERANDS = (Tensor, bool, int, float, np.ndarray, np.generic)
 
 
-def _operator(op: Operator) -> Callable[..., Any]:
+def _operator(name: str) -> Callable[..., Any]:
     """``a + b``: the quick way for two tensors without derivatives, else through all layers."""
-    quick = op.jitted.quick_forms()
+    quick: Mapping[tuple[Any, ...], Callable[..., Any]] | None = None
 
     def binary(self: Tensor, other: Any) -> Any:
+        nonlocal quick
+        if quick is None:
+            quick = table()[name].jitted.quick_forms()
         if type(other) is Tensor and not (self.requires_grad or other.requires_grad):
             a, b = self._array, other._array
             run = quick.get((a.shape, b.shape, a.dtype.num, b.dtype.num))
@@ -94,48 +97,73 @@ def _operator(op: Operator) -> Callable[..., Any]:
                 result = run(a, b)
                 if result is not MISS:
                     return Tensor(result, self._device)
-        if not isinstance(other, _OPERANDS) and not hasattr(type(other), "__ge2rt_function__"):
-            return NotImplemented
-        return dispatch.call(op, (self, other), {})
+        return dispatch.call(table()[name], (self, other), {}) if _fits(other) else NotImplemented
 
     return binary
 
 
-def _reflected(op: Operator) -> Callable[..., Any]:
+def _reflected(name: str) -> Callable[..., Any]:
     def binary(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, _OPERANDS) and not hasattr(type(other), "__ge2rt_function__"):
-            return NotImplemented
-        return dispatch.call(op, (other, self), {})
+        return dispatch.call(table()[name], (other, self), {}) if _fits(other) else NotImplemented
 
     return binary
+
+
+def _fits(other: Any) -> bool:
+    return isinstance(other, _OPERANDS) or hasattr(type(other), "__ge2rt_function__")
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    return lambda self: dispatch.call(table()[name], (self,), {})
+
+
+def _changing(name: str) -> Callable[..., Any]:
+    return lambda self, other: getattr(self, f"{name}_")(other)
+
+
+def method_of(name: str) -> Callable[..., Any] | None:
+    """The method of an operator, or with ``_`` at its end the in-place one; None without either."""
+    op = table().get(name)
+    if op is not None and _takes_itself(op):
+        return _method(op)
+    op = table().get(name.removesuffix("_")) if name.endswith("_") else None
+    return _in_place(op) if op is not None and op.kind == "pointwise" else None
+
+
+def _takes_itself(op: Operator) -> bool:
+    return next(iter(op.signature.parameters), "") in ("x", "a")
+
+
+def _look_up(self: Tensor, name: str) -> Any:
+    """Methods of operators are made when they are first asked for."""
+    found = None if name.startswith("_") else method_of(name)
+    if found is None:
+        raise AttributeError(f"a tensor has no attribute {name!r}")
+    setattr(Tensor, name, found)
+    return getattr(self, name)
+
+
+def _names(self: Tensor) -> list[str]:
+    rows = [op for op in table().values() if _takes_itself(op)]
+    forms = [f"{op.name}_" for op in rows if op.kind == "pointwise"]
+    return sorted({*object.__dir__(self), *(op.name for op in rows), *forms})
 
 
 def attach() -> None:
-    """Give ``Tensor`` all its methods; once, when the room is loaded."""
-    rows = table()
-    for op in rows.values():
-        first = next(iter(op.signature.parameters), "")
-        if first in ("x", "a") and not hasattr(Tensor, op.name):
-            setattr(Tensor, op.name, _method(op))
-        if op.kind == "pointwise" and first in ("x", "a"):
-            setattr(Tensor, f"{op.name}_", _in_place(op))
+    """Give ``Tensor`` its operators and views; once, when the room is loaded."""
     for mark, name in _BINARY.items():
-        setattr(Tensor, f"__{mark}__", _operator(rows[name]))
-        setattr(Tensor, f"__r{mark}__", _reflected(rows[name]))
+        setattr(Tensor, f"__{mark}__", _operator(name))
+        setattr(Tensor, f"__r{mark}__", _reflected(name))
         if mark != "matmul":
-            setattr(Tensor, f"__i{mark}__", getattr(Tensor, f"{name}_"))
+            setattr(Tensor, f"__i{mark}__", _changing(name))
     for mark, name in _COMPARE.items():
-        setattr(Tensor, f"__{mark}__", _operator(rows[name]))
+        setattr(Tensor, f"__{mark}__", _operator(name))
     for mark, name in _UNARY.items():
-        setattr(Tensor, f"__{mark}__", _method(rows[name]))
-    Tensor.__array_ufunc__ = protocols.array_ufunc  # type: ignore[attr-defined]
-    Tensor.__array_function__ = protocols.array_function  # type: ignore[attr-defined]
+        setattr(Tensor, f"__{mark}__", _unary(name))
     for method in _VIEWS:
         setattr(Tensor, method.__name__, method)
     for name, function in _OTHERS.items():
         setattr(Tensor, name, function)
-    Tensor.T = property(_turned, doc="Axes reversed: a view.")  # type: ignore[attr-defined]
-    Tensor.mT = property(views.transpose, doc="The last two axes exchanged: a view.")  # type: ignore[attr-defined]
 
 
 _VIEWS = (
@@ -172,6 +200,10 @@ def _narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
     return x[(slice(None),) * at + (slice(start, start + length),)]
 
 
-_OTHERS: dict[str, Callable[..., Any]] = {
+_OTHERS: dict[str, Any] = {
     "view": views.as_shape, "copy_": _copy_, "zero_": _zero_, "narrow": _narrow,
+    "T": property(_turned, doc="Axes reversed: a view."),
+    "mT": property(views.transpose, doc="The last two axes exchanged: a view."),
+    "__getattr__": _look_up, "__dir__": _names,
+    "__array_ufunc__": protocols.array_ufunc, "__array_function__": protocols.array_function,
 }  # fmt: skip

@@ -84,11 +84,13 @@ def var(
 
 @rule(np.std)
 def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-        keepdims: Any = False, **more: Any) -> Traced:  # fmt: skip
+        keepdims: Any = False, *, where: Any = True, mean: Any = np._NoValue,
+        correction: Any = np._NoValue) -> Traced:  # fmt: skip
     """``numpy.std``: the root of the variance, taken before rounding to a half."""
     value = lift(a)
     inner, result = _dtypes(value.dtype, dtype)
-    spread = var(value, axis, inner, None, ddof, keepdims, **more)
+    spread = var(value, axis, inner, None, ddof, keepdims, where=where, mean=mean,
+                 correction=correction)  # fmt: skip
     return Traced(cast(unary(np.sqrt, spread).node, result))
 
 

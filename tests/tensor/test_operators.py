@@ -73,7 +73,7 @@ def meaning(op: Operator) -> Callable[..., Any]:
     found: Any = np
     for part in op.meaning.split(".")[1:]:
         found = getattr(found, part)
-    options = {} if op.name not in DEFAULTS else DEFAULTS[op.name]
+    options = DEFAULTS.get(op.name, {})
     return lambda *args: found(*args, **options)
 
 

@@ -85,9 +85,11 @@ _PUBLIC = {
     "eye": "ge2rt.tensors.making",
     "no_grad": "ge2rt.tensors.tape",
     "enable_grad": "ge2rt.tensors.tape",
-    "dispatch": "ge2rt.tensors",
-    "ops": "ge2rt.tensors",
-    "autograd": "ge2rt.tensors",
+    "dispatch": "ge2rt.tensors.dispatch",
+    "ops": "ge2rt.tensors.ops",
+    "autograd": "ge2rt.tensors.autograd",
+    "nn": "ge2rt.nn",
+    "optim": "ge2rt.optim",
     "load_registry": "ge2rt.spec.registry",
     "get_device": "ge2rt.device.registry",
     "register_device": "ge2rt.device.registry",
@@ -109,6 +111,7 @@ _PUBLIC = {
 __all__ = sorted([*_PUBLIC, "__version__"])
 
 if TYPE_CHECKING:
+    from ge2rt import nn, optim
     from ge2rt.abi import (
         ge_v2_capability_table_raw,
         ge_v2_kernel_table_raw,
@@ -196,7 +199,8 @@ def __getattr__(name: str) -> Any:
     module = _PUBLIC.get(name)
     if module is None:
         raise AttributeError(f"module 'ge2rt' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    loaded = importlib.import_module(module)
+    value = loaded if module.endswith(f".{name}") else getattr(loaded, name)
     globals()[name] = value
     return value
 

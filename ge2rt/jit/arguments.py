@@ -171,13 +171,15 @@ class Binder:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         parameters = self.signature.parameters
-        for name, value in values:
+        in_order = list(parameters)
+        for place, (name, value) in enumerate(values):
             plain = name.removeprefix("**")
             kind = parameters[name].kind if name in parameters else None
             if kind is inspect.Parameter.VAR_POSITIONAL:
                 positional += value
+            # behind one that was left out, the place would be that one's
             elif kind in (inspect.Parameter.POSITIONAL_ONLY,
-                          inspect.Parameter.POSITIONAL_OR_KEYWORD) and not keywords:  # fmt: skip
+                          inspect.Parameter.POSITIONAL_OR_KEYWORD) and in_order[place] == name:  # fmt: skip
                 positional.append(value)
             else:
                 keywords[plain] = value

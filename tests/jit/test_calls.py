@@ -340,3 +340,15 @@ def test_zero_size_and_0d() -> None:
     assert (a, b) == (5, 2)
     assert a.dtype == np.float32
     assert g(np.array(9.0))[1] == 3
+
+
+@pytest.mark.parametrize("build", [build_reference, build_kernels])
+def test_a_keyword_behind_a_default_that_is_left_out(build: Any) -> None:
+    def f(x: Any, b: Any = None, c: int = 2, *, d: int = 0) -> Any:
+        return (x if b is None else x + b) * c + d
+
+    compiled = JitFunction(f, build=build)
+    for _ in range(2):
+        for options in ({"c": 5}, {"c": 5, "d": 1}, {"d": 3}, {"b": X, "d": 2}, {"d": 1, "c": 3}):
+            np.testing.assert_array_equal(compiled(X, **options), f(X, **options))
+        np.testing.assert_array_equal(compiled(X, X, d=4), f(X, X, d=4))

@@ -1,0 +1,174 @@
+"""Functions of networks, on tensors and inside ``@jit``: layers without parameters, and losses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ge2rt.jit import functions
+from ge2rt.nn.composite import composite, pair
+
+
+@composite()
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """``x @ weight.T + bias``: x ``[..., I]``, weight ``[O, I]``, bias ``[O]``."""
+    y = np.matmul(x, np.swapaxes(weight, -1, -2))
+    return y if bias is None else y + bias
+
+
+@composite("stride", "padding", "dilation", "groups")
+def conv2d(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Any:  # fmt: skip
+    """Cross-correlation: x ``[N, C, H, W]``, weight ``[O, C / groups, KH, KW]``, bias ``[O]``."""
+    (sy, sx), (py, px), (dy, dx) = pair(stride), pair(padding), pair(dilation)
+    count, _, height, width = x.shape
+    outputs, inner, rows, columns = weight.shape
+    if py or px:
+        x = np.pad(x, ((0, 0), (0, 0), (py, py), (px, px)))
+    high = (height + 2 * py - dy * (rows - 1) - 1) // sy + 1
+    wide = (width + 2 * px - dx * (columns - 1) - 1) // sx + 1
+    down, across = (high - 1) * sy + 1, (wide - 1) * sx + 1
+    taps = [
+        x[:, :, i : i + down : sy, j : j + across : sx]
+        for i in range(0, rows * dy, dy) for j in range(0, columns * dx, dx)
+    ]  # fmt: skip
+    patches = np.stack(taps, 2)  # N, C, KH * KW, OH, OW
+    flat = patches.reshape(count, groups, inner * rows * columns, high * wide)
+    kernel = weight.reshape(groups, outputs // groups, inner * rows * columns)
+    y = np.matmul(kernel, flat).reshape(count, outputs, high, wide)
+    return y if bias is None else y + bias[:, None, None]
+
+
+@composite("size", "stride", "padding")
+def max_pool2d(x: Any, size: Any, stride: Any = None, padding: Any = 0) -> Any:
+    """The largest of each window; padding is -infinity. x ``[N, C, H, W]``."""
+    return _windows(x, size, stride, padding, -math.inf).max(2)
+
+
+@composite("size", "stride", "padding")
+def avg_pool2d(x: Any, size: Any, stride: Any = None, padding: Any = 0) -> Any:
+    """The mean of each window, zeros of the padding included. x ``[N, C, H, W]``."""
+    return _windows(x, size, stride, padding, 0.0).mean(2)
+
+
+def _windows(x: Any, size: Any, stride: Any, padding: Any, fill: float) -> Any:
+    """Windows side by side: ``[N, C, KH * KW, OH, OW]``."""
+    (rows, columns), (py, px) = pair(size), pair(padding)
+    sy, sx = pair(size if stride is None else stride)
+    if py or px:
+        x = np.pad(x, ((0, 0), (0, 0), (py, py), (px, px)), constant_values=fill)
+    high, wide = (x.shape[2] - rows) // sy + 1, (x.shape[3] - columns) // sx + 1
+    taps = [
+        x[:, :, i : i + (high - 1) * sy + 1 : sy, j : j + (wide - 1) * sx + 1 : sx]
+        for i in range(rows) for j in range(columns)
+    ]  # fmt: skip
+    return np.stack(taps, 2)
+
+
+@composite("axes", "eps")
+def layer_norm(
+    x: Any, weight: Any = None, bias: Any = None, axes: int = 1, eps: float = 1e-5
+) -> Any:
+    """Mean 0 and variance 1 over the last ``axes`` axes, scaled and shifted (Ba et al., 2016)."""
+    over = tuple(range(-axes, 0))
+    centred = x - x.mean(over, keepdims=True)
+    y = centred / np.sqrt((centred * centred).mean(over, keepdims=True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+@composite("eps")
+def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> Any:
+    """Divided by the root mean square of the last axis, and scaled (Zhang and Sennrich, 2019)."""
+    y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+    return y if weight is None else y * weight
+
+
+@composite("eps")
+def batch_norm(x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None,
+               eps: float = 1e-5) -> Any:  # fmt: skip
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` by channel, which is axis 1."""
+    shape = (-1,) + (1,) * (x.ndim - 2)
+    y = (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + eps)
+    y = y if weight is None else y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)
+
+
+@composite("causal", "scale")
+def scaled_dot_product_attention(
+    q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None
+) -> Any:
+    """``softmax(q k^T * scale + mask) v`` over the last two axes; scale is ``1 / sqrt(D)``.
+
+    A bool mask keeps where it holds, a float one is added; ``causal`` keeps column <= row.
+    """
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * (scale or 1 / math.sqrt(q.shape[-1]))
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], np.bool_)), scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
+    return np.matmul(functions.softmax(scores), v)
+
+
+@composite()
+def embedding(indices: Any, weight: Any) -> Any:
+    """Rows of ``weight`` ``[V, D]`` at ``indices``; ValueError for one outside."""
+    return weight[indices]
+
+
+@composite("slope")
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """``x`` where it is positive, else ``slope * x``."""
+    return np.where(x > 0, x, x * slope)
+
+
+@composite()
+def softplus(x: Any) -> Any:
+    """``log(1 + exp(x))``, without overflow."""
+    return np.logaddexp(x, 0.0 * x)
+
+
+# -- losses ---------------------------------------------------------------------------------------
+def _reduced(values: Any, reduction: str) -> Any:
+    return {"mean": values.mean, "sum": values.sum, "none": lambda: values}[reduction]()
+
+
+@composite("reduction")
+def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
+    """``(x - target) ** 2``; reduction is ``mean``, ``sum`` or ``none``."""
+    return _reduced((x - target) ** 2, reduction)
+
+
+@composite("reduction")
+def l1_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
+    """``|x - target|``."""
+    return _reduced(np.abs(x - target), reduction)
+
+
+@composite("reduction")
+def binary_cross_entropy_with_logits(x: Any, target: Any, reduction: str = "mean") -> Any:
+    """``-t log s(x) - (1 - t) log(1 - s(x))`` with s the logistic function, without overflow."""
+    return _reduced(np.maximum(x, 0) - x * target + np.log1p(np.exp(-np.abs(x))), reduction)
+
+
+@composite("label_smoothing", "reduction")
+def cross_entropy(
+    logits: Any, target: Any, label_smoothing: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """``-log softmax(logits)[target]``: logits ``[N, C]``, target ``[N]`` integers."""
+    scores = functions.log_softmax(logits)
+    rows = np.arange(logits.shape[0])
+    loss = -scores[rows, target]
+    if label_smoothing:
+        loss = (1 - label_smoothing) * loss - label_smoothing * scores.mean(-1)
+    return _reduced(loss, reduction)
+
+
+def normal(rng: np.random.Generator, shape: Sequence[int], scale: float) -> Any:
+    """Random numbers for weights: f32, mean 0."""
+    return (rng.standard_normal(tuple(shape)) * scale).astype(np.float32)

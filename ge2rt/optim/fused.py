@@ -1,0 +1,253 @@
+"""Optimisers: one kernel launch for up to 32 tensors, in place.
+
+The formulas are those of the kernels in ``docs/operations.md``, which are PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.faces import launch
+from ge2rt.optim.schedules import Schedule
+from ge2rt.tensors.making import tensor, zeros
+from ge2rt.tensors.tensor import Tensor
+
+_MOST = 32  # tensors of one launch
+
+
+class Optimizer:
+    """Parameters, their state, and one kernel that steps them.
+
+    ``params`` are tensors, or dicts ``{"params": [...], "lr": ...}`` with options of their own.
+    ``schedule`` gives a factor of the rate for the number of steps done.
+    """
+
+    op: ClassVar[str] = ""
+    states: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[bool] = True  # whether the kernel wants the number of the step
+
+    def __init__(
+        self, params: Iterable[Any], *, schedule: Schedule | None = None, **options: Any
+    ) -> None:
+        listed = list(params)
+        groups = listed if listed and isinstance(listed[0], Mapping) else [{"params": listed}]
+        self.groups = [{**options, **group, "params": list(group["params"])} for group in groups]
+        if not any(group["params"] for group in self.groups):
+            raise InvalidArgumentError(
+                "an optimiser without parameters", next_step="pass module.parameters()"
+            )
+        self.steps = 0
+        self.schedule = schedule
+        self.state: dict[int, tuple[Tensor, ...]] = {}
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for group in self.groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+    def step(self) -> None:
+        """Move all parameters that have a gradient."""
+        factor = 1.0 if self.schedule is None else self.schedule(self.steps)
+        self.steps += 1
+        for group in self.groups:
+            options = {k: v for k, v in group.items() if k != "params"}
+            options["lr"] = options["lr"] * factor
+            if self.counted:
+                options["step"] = self.steps
+            for batch in _batches([p for p in group["params"] if p.grad is not None]):
+                self._launch(batch, options)
+
+    def _launch(self, batch: Sequence[Tensor], options: Mapping[str, Any]) -> None:
+        states = [self._state(each) for each in batch]
+        gradients = [each.grad.array for each in batch if each.grad is not None]
+        columns = [[state[n].array for state in states] for n in range(len(self.states))]
+        written = [each.array for each in batch] + [array for column in columns for array in column]
+        launch(
+            self.op, *gradients, out=tuple(written), device=batch[0].device, **self._attrs(options)
+        )
+        for each in batch:
+            each.storage().version += 1
+
+    def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(options)
+
+    def _state(self, parameter: Tensor) -> tuple[Tensor, ...]:
+        found = self.state.get(id(parameter))
+        if found is None:
+            found = self.state[id(parameter)] = tuple(
+                zeros(parameter.shape, dtype="f32", device=parameter.device) for _ in self.states
+            )
+        return found
+
+    # -- resuming --------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Steps done, and each state by ``group.number.name``; a copy."""
+        found: dict[str, Any] = {"steps": self.steps}
+        for g, group in enumerate(self.groups):
+            for n, parameter in enumerate(group["params"]):
+                for name, value in zip(self.states, self._state(parameter), strict=True):
+                    found[f"{g}.{n}.{name}"] = value.clone()  # type: ignore[attr-defined]
+        return found
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another optimiser of the same build was."""
+        own = self.state_dict()
+        if own.keys() != state.keys():
+            differing = sorted(own.keys() ^ state.keys())
+            raise InvalidArgumentError(
+                "the state does not fit the optimiser", got=", ".join(differing[:8]),
+                next_step="load the state of one with the same parameters",
+            )  # fmt: skip
+        self.steps = int(state["steps"])
+        for g, group in enumerate(self.groups):
+            for n, parameter in enumerate(group["params"]):
+                for name, value in zip(self.states, self._state(parameter), strict=True):
+                    given = state[f"{g}.{n}.{name}"]
+                    value.copy_(given if isinstance(given, Tensor) else tensor(given))  # type: ignore[attr-defined]
+
+
+def _batches(parameters: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
+    """Parameters of one dtype and device, up to 32 at a time."""
+    kinds: dict[Any, list[Tensor]] = defaultdict(list)
+    for each in parameters:
+        kinds[each.dtype.name, each.device].append(each)
+    for same in kinds.values():
+        yield from (same[at : at + _MOST] for at in range(0, len(same), _MOST))
+
+
+class SGD(Optimizer):
+    """``p -= lr * (g + weight_decay * p)``, with a momentum where it is given."""
+
+    op = "SGD"
+
+    def __init__(
+        self, params: Iterable[Any], lr: float, momentum: float = 0.0, *, dampening: float = 0.0,
+        weight_decay: float = 0.0, nesterov: bool = False, schedule: Schedule | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+            nesterov=nesterov, schedule=schedule,
+        )  # fmt: skip
+        if momentum:
+            self.states = ("momentum",)  # type: ignore[misc]
+
+
+class _Adam(Optimizer):
+    states: ClassVar[tuple[str, ...]] = ("mean", "square")
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), *,
+        eps: float = 1e-8, weight_decay: float = 0.0, schedule: Schedule | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                         schedule=schedule)  # fmt: skip
+
+    def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        attrs = dict(options)
+        attrs["beta1"], attrs["beta2"] = attrs.pop("betas")
+        return attrs
+
+
+class Adam(_Adam):
+    """Adam (Kingma and Ba, 2015); the decay is added to the gradient."""
+
+    op = "ADAM"
+
+
+class AMSGrad(_Adam):
+    """Adam by the largest second moment so far (Reddi et al., 2018)."""
+
+    op = "AMSGRAD"
+    states = ("mean", "square", "largest")
+
+
+class AdamW(_Adam):
+    """Adam with decoupled decay (Loshchilov and Hutter, 2019)."""
+
+    op = "ADAMW"
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), *, eps: float = 1e-8,
+                 weight_decay: float = 0.01, schedule: Schedule | None = None) -> None:  # fmt: skip
+        super().__init__(params, lr, betas, eps=eps, weight_decay=weight_decay, schedule=schedule)
+
+
+class LAMB(_Adam):
+    """Adam with a step scaled by layer (You et al., 2020)."""
+
+    op = "LAMB"
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), *, eps: float = 1e-6,
+                 weight_decay: float = 0.01, schedule: Schedule | None = None) -> None:  # fmt: skip
+        super().__init__(params, lr, betas, eps=eps, weight_decay=weight_decay, schedule=schedule)
+
+
+class Lion(_Adam):
+    """The sign of a momentum (Chen et al., 2023)."""
+
+    op = "LION"
+    states = ("mean",)
+    counted = False
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-4,
+                 betas: tuple[float, float] = (0.9, 0.99), *, weight_decay: float = 0.0,
+                 schedule: Schedule | None = None) -> None:  # fmt: skip
+        super().__init__(params, lr, betas, weight_decay=weight_decay, schedule=schedule)
+
+    def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        attrs = super()._attrs(options)
+        del attrs["eps"]
+        return attrs
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of squares (Duchi et al., 2011)."""
+
+    op = "ADAGRAD"
+    states = ("sum",)
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-2, *, lr_decay: float = 0.0,
+                 eps: float = 1e-10, weight_decay: float = 0.0,
+                 schedule: Schedule | None = None) -> None:  # fmt: skip
+        super().__init__(params, lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
+                         schedule=schedule)  # fmt: skip
+
+
+class RMSprop(Optimizer):
+    """Steps divided by the root of a running mean of squares (Hinton, 2012)."""
+
+    op = "RMSPROP"
+    counted = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, *, eps: float = 1e-8,
+        weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False,
+        schedule: Schedule | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay,
+                         momentum=momentum, centered=centered, schedule=schedule)  # fmt: skip
+        more = ("mean", "momentum") if centered else ("momentum",) if momentum else ()
+        self.states = ("square", *more)  # type: ignore[misc]
+
+
+def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> float:
+    """Scale all gradients so that their joint norm is at most ``max_norm``; the norm before.
+
+    ValueError for more than 32 tensors of one dtype: clip them by groups.
+    """
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    if not gradients:
+        return 0.0
+    norm = np.zeros((), np.float32)
+    launch("CLIP_GRAD_NORM", out=(*(g.array for g in gradients), norm), max_norm=max_norm,
+           norm_type=norm_type)  # fmt: skip
+    for gradient in gradients:
+        gradient.storage().version += 1
+    return float(norm)

@@ -109,6 +109,9 @@ def _without_extents(key: LeafKey) -> Hashable:
     return int if isinstance(key, StaticKey) and key.kind is int else key
 
 
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
 class Binder:
     """Binds calls to a function's parameters; ``static`` names those that are compiled in."""
 
@@ -177,10 +180,8 @@ class Binder:
             kind = parameters[name].kind if name in parameters else None
             if kind is inspect.Parameter.VAR_POSITIONAL:
                 positional += value
-            # behind one that was left out, the place would be that one's
-            elif kind in (inspect.Parameter.POSITIONAL_ONLY,
-                          inspect.Parameter.POSITIONAL_OR_KEYWORD) and in_order[place] == name:  # fmt: skip
-                positional.append(value)
+            elif kind in _BY_PLACE and in_order[place] == name:
+                positional.append(value)  # behind one that was left out, the place would be its own
             else:
                 keywords[plain] = value
         return function(*positional, **keywords)

@@ -154,7 +154,11 @@ def main() -> None:
     model = CharGPT(len(letters.known))
     print(f"{len(text)} characters, {len(letters.known)} different; "
           f"{sum(p.size for p in model.parameters())} parameters")  # fmt: skip
-    step, state, source = make_step(model, 3e-3), first_state(model), batches(letters.encode(text), 0)
+    step, state, source = (
+        make_step(model, 3e-3),
+        first_state(model),
+        batches(letters.encode(text), 0),
+    )
     started = time.perf_counter()
     loss, state = step(state, *next(source))
     print(f"first step, with compilation: {time.perf_counter() - started:.1f} s, loss {loss:.3f}")

@@ -2,7 +2,7 @@
 
     python examples/char_gpt.py --steps 200 --plot loss.svg
 
-A step (forward, backward, AdamW) is one jitted function; the weights and batches follow from a seed.
+A step (forward, backward, AdamW) is one jitted function; weights and batches follow from a seed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Letters:
 
 
 def make_step(model: nn.Module, rate: float) -> Any:
-    """(loss, state) of (state, tokens, next tokens); the state is parameters and AdamW's moments."""
+    """(loss, state) of (state, tokens, next ones); a state is parameters and AdamW's moments."""
 
     @ge2rt.jit
     def step(state: Any, tokens: Any, following: Any) -> Any:
@@ -127,20 +127,21 @@ def sample(model: nn.Module, params: Any, letters: Letters, start: str, count: i
 def plot(losses: list[float], path: str) -> None:
     """The losses as an SVG picture."""
     wide, high, most = 640, 320, max(losses)
+    across, up = (wide - 60) / max(len(losses) - 1, 1), (high - 50) / most
     points = " ".join(
-        f"{40 + n * (wide - 60) / max(len(losses) - 1, 1):.1f},{high - 30 - v / most * (high - 50):.1f}"
-        for n, v in enumerate(losses)
+        f"{40 + n * across:.1f},{high - 30 - v * up:.1f}" for n, v in enumerate(losses)
     )
-    axis = f"M40 20V{high - 30}H{wide - 20}"
-    Path(path).write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" font-family="sans-serif"'
-        f' font-size="12"><rect width="100%" height="100%" fill="white"/><path d="{axis}" fill="none"'
-        f' stroke="#888"/><polyline points="{points}" fill="none" stroke="#1565c0" stroke-width="1.5"/>'
-        f'<text x="4" y="26">{most:.1f}</text><text x="24" y="{high - 28}">0</text>'
-        f'<text x="{wide - 140}" y="{high - 10}">{len(losses)} steps</text>'
-        f'<text x="50" y="16">cross entropy of the next character</text></svg>\n',
-        encoding="utf-8",
-    )
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}"',
+        ' font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<path d="M40 20V{high - 30}H{wide - 20}" fill="none" stroke="#888"/>',
+        f'<polyline points="{points}" fill="none" stroke="#1565c0" stroke-width="1.5"/>',
+        f'<text x="4" y="26">{most:.1f}</text><text x="24" y="{high - 28}">0</text>',
+        f'<text x="{wide - 100}" y="{high - 10}">{len(losses)} steps</text>',
+        '<text x="50" y="16">cross entropy of the next character</text></svg>',
+    ]
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:

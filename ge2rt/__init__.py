@@ -83,6 +83,7 @@ _PUBLIC = {
     "arange": "ge2rt.tensors.making",
     "linspace": "ge2rt.tensors.making",
     "eye": "ge2rt.tensors.making",
+    "kernel_operator": "ge2rt.tensors.kernels",
     "no_grad": "ge2rt.tensors.tape",
     "enable_grad": "ge2rt.tensors.tape",
     "dispatch": "ge2rt.tensors.dispatch",
@@ -178,6 +179,7 @@ if TYPE_CHECKING:
     from ge2rt.spec.registry import load_registry
     from ge2rt.spec.version import GE2_API_VERSION, check_api_version, check_client
     from ge2rt.tensors import Tensor, autograd, dispatch, ops
+    from ge2rt.tensors.kernels import kernel_operator
     from ge2rt.tensors.making import (
         arange,
         asarray,

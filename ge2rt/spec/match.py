@@ -90,8 +90,8 @@ def infer_outputs(
 ) -> tuple[BufferDesc | None, ...]:
     """Row-major descriptors of the outputs, parallel to ``kernel.outputs`` (lists written out).
 
-    Optional outputs are None unless named in ``optional``. ``given`` are the outputs that are known
-    (None: not): their number is that of the outputs, and an ``inout`` one is taken as it is.
+    Optional outputs are None unless named in ``optional`` or given. ``given`` are the outputs that
+    are known (None: not): their number is that of the outputs, an ``inout`` one is taken as it is.
     Raises :class:`InvalidArgumentError` (or :class:`UnsupportedError`) when the inputs do not fit.
     """
     try:
@@ -112,7 +112,10 @@ def infer_outputs(
             binding.outputs()
             binding.lets(final=False)
         device = next((d.device for d in inputs + known if d is not None), "cpu")
-        wanted = (not spec.optional or spec.name in optional for spec in kernel.outputs)
+        wanted = (
+            not spec.optional or spec.name in optional or desc is not None
+            for spec, desc in zip(kernel.outputs, outputs, strict=True)
+        )
         return tuple(
             desc or (binding.infer(spec, device) if want else None)
             for spec, desc, want in zip(kernel.outputs, known, wanted, strict=True)

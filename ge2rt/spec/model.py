@@ -169,7 +169,11 @@ class KernelSpec:
     @cached_property
     def reads_outputs(self) -> bool:
         """Whether a call's outputs say something that does not follow from its inputs."""
-        return any(b.inout or b.many for b in self.outputs)
+        asked = " ".join(map(str, self.requires))
+        return any(
+            b.inout or b.many or (b.optional and f"present({b.name})" in asked)
+            for b in self.outputs
+        )
 
     @property
     def buffers(self) -> tuple[BufferSpec, ...]:

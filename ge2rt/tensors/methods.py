@@ -90,7 +90,8 @@ def _operator(name: str) -> Callable[..., Any]:
         nonlocal quick
         if quick is None:
             quick = table()[name].jitted.quick_forms()
-        if type(other) is Tensor and not (self.requires_grad or other.requires_grad):
+        plain = type(self) is type(other) is Tensor and self._device is other._device
+        if plain and not (self.requires_grad or other.requires_grad):
             a, b = self._array, other._array
             run = quick.get((a.shape, b.shape, a.dtype.num, b.dtype.num))
             if run is not None:

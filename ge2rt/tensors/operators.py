@@ -21,7 +21,8 @@ class Operator:
     """One operator: its function of arrays and options, and what is known of it.
 
     ``kind`` is the group in the file; ``pointwise`` ones have an in-place form. ``static`` are the
-    options that are compiled in.
+    options that are compiled in. ``derive(fill, wanted)`` gives the pullback of one that is no
+    function for ``@jit``.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Operator:
     signature: inspect.Signature
     static: tuple[str, ...]
     meaning: str
+    derive: Callable[..., Any] | None = None
 
     @cached_property
     def jitted(self) -> JitFunction:

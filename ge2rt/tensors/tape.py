@@ -105,7 +105,8 @@ def record(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any
     result = dispatch.run(op, args, options)
     if not wanted:
         return result
-    return Step(op.name, leaves, wanted, Pull(op, fill, wanted)).produced(result)
+    pull = Pull(op, fill, wanted) if op.derive is None else op.derive(fill, wanted)
+    return Step(op.name, leaves, wanted, pull).produced(result)
 
 
 def refuse_stale(name: str, leaves: Sequence[Any]) -> None:

@@ -25,7 +25,7 @@ DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # docs/layout.md). The faces and the command line stand on top.
 LAYERS = {
     "base": 0, "spec": 1, "build": 2, "ptx": 2, "ir": 2, "autodiff": 3, "fuse": 3, "device": 3,
-    "run": 4, "graph": 5, "jit": 5, "report": 6, "tensors": 7, "faces": 8, "abi": 8, "raw": 8,
+    "run": 4, "graph": 5, "jit": 5, "report": 6, "faces": 7, "abi": 7, "raw": 7, "tensors": 8,
     "nn": 9, "optim": 9, "compat": 10, "cli": 11, "": 12,
 }  # fmt: skip
 # only these files may import CuPy, and only inside functions

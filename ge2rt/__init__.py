@@ -84,6 +84,14 @@ _PUBLIC = {
     "linspace": "ge2rt.tensors.making",
     "eye": "ge2rt.tensors.making",
     "kernel_operator": "ge2rt.tensors.kernels",
+    "save": "ge2rt.tensors.files",
+    "load": "ge2rt.tensors.files",
+    "Generator": "ge2rt.tensors.random",
+    "manual_seed": "ge2rt.tensors.random",
+    "rand": "ge2rt.tensors.random",
+    "randn": "ge2rt.tensors.random",
+    "randint": "ge2rt.tensors.random",
+    "randperm": "ge2rt.tensors.random",
     "no_grad": "ge2rt.tensors.tape",
     "enable_grad": "ge2rt.tensors.tape",
     "dispatch": "ge2rt.tensors.dispatch",
@@ -179,6 +187,7 @@ if TYPE_CHECKING:
     from ge2rt.spec.registry import load_registry
     from ge2rt.spec.version import GE2_API_VERSION, check_api_version, check_client
     from ge2rt.tensors import Tensor, autograd, dispatch, ops
+    from ge2rt.tensors.files import load, save
     from ge2rt.tensors.kernels import kernel_operator
     from ge2rt.tensors.making import (
         arange,
@@ -193,6 +202,7 @@ if TYPE_CHECKING:
         tensor,
         zeros,
     )
+    from ge2rt.tensors.random import Generator, manual_seed, rand, randint, randn, randperm
     from ge2rt.tensors.storage import Storage
     from ge2rt.tensors.tape import enable_grad, no_grad
 

@@ -194,7 +194,7 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
     made = x if dtype is None else astype(x, dtype)
     if device is None or get_device(device) is made._device:
         return made
-    return _on(np.ascontiguousarray(made.detach().numpy()), get_device(device))
+    return _on(np.asarray(made.detach().numpy(), order="C"), get_device(device))
 
 
 def _is_dtype(name: str) -> bool:

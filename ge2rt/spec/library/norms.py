@@ -113,6 +113,21 @@ def philox_stream(size: int, seed: int, counter_base: int, sequence: int = 0) ->
     return philox4x32(counters, (seed % 2**32, (seed >> 32) % 2**32)).reshape(-1)[:size]
 
 
+def drawn(
+    y: Any, distribution: str, seed: int, counter_base: int, low: float, width: float, dtype: str
+) -> Any:
+    """Random numbers of ``y``'s shape: uniform in [0, 1), or normal by Box and Muller, scaled."""
+    words = philox_stream(-(-y.size // 4) * 4, seed, counter_base).astype(np.float64)
+    if dtype != "f64":
+        words = np.floor(words / 256) * 256
+    r = words / 2**32
+    if distribution == "normal":
+        length = np.sqrt(-2 * np.log1p(-r[0::2]))
+        angle = 2 * np.pi * r[1::2]
+        r = np.stack([length * np.cos(angle), length * np.sin(angle)], -1).reshape(-1)
+    return low + width * r[: y.size].reshape(y.shape)
+
+
 def dropout(
     X: Any, p: Any = 0.5, seed: Any = 0, counter_base: Any = 0, scale_in_train: Any = True
 ) -> Any:
@@ -135,6 +150,7 @@ def dropout_bwd(
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "batchnorm": batchnorm,
     "batchnorm_bwd": batchnorm_bwd,
+    "drawn": drawn,
     "dropout": dropout,
     "dropout_bwd": dropout_bwd,
     "layernorm_bwd": layernorm_bwd,

@@ -6,8 +6,9 @@ types that answer for themselves (``__ge2rt_function__``). ``explain`` prints wh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,12 +26,10 @@ Backend: TypeAlias = Callable[[Operator, Sequence[Any], Mapping[str, Any]], Any]
 BACKENDS: dict[tuple[str, str], dict[str, Backend]] = {}
 
 
-@dataclass
-class Mode:
-    """Whether derivatives are recorded."""
+class Mode(threading.local):
+    """Whether derivatives are recorded, in this thread."""
 
     recording: bool = True
-    stack: list[bool] = field(default_factory=list)
 
 
 mode = Mode()

@@ -29,7 +29,7 @@ def put(x: Tensor, index: Any, value: Any) -> None:
 
     TypeError for arrays of indices.
     """
-    inplace.refuse_leaf(x, "assignment")
+    inplace.refuse_recorded(x, "assignment")
     if geo.is_basic(index):
         view = x.as_view(geo.indexed(x.geometry, index))
         inplace.put(view, value)

@@ -33,29 +33,39 @@ def _shadow(x: Tensor) -> Tensor:
 
 
 def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
-    """Write a result over ``x``, which takes on its history."""
-    if result.requires_grad and x._base is not None:
+    """Write a result over ``x``, which takes on its history, or none where it has none."""
+    recorded = dispatch.mode.recording and (result.requires_grad or x.requires_grad)
+    if recorded and x._base is not None:
         raise InvalidArgumentError(
             f"{what}: a view is changed in place while a derivative is recorded",
             next_step="change the base, or write y = f(x) instead",
         )
     copy_into(x, result, what)
-    if result.requires_grad:
-        x.history, x.requires_grad = result.history, True
-        if result.history is not None and result.history[0].name:
-            x.history = _renamed(result, x, what)
+    if recorded:
+        x.history = _history(result, x) if result.requires_grad else None
+        x.requires_grad = result.requires_grad
     return x
 
 
-def _renamed(result: Tensor, x: Tensor, what: str) -> Any:
-    """The history of ``result`` in the dtype and shape of ``x``."""
-    if result.dtype == x.dtype and result.shape == x.shape:
+def _history(result: Tensor, x: Tensor) -> Any:
+    """The history of ``result``, in the dtype and shape of ``x``."""
+    if result.dtype == x.dtype and result.shape == x.shape and result.history is not None:
         return result.history
-    from ge2rt.tensors.making import astype
+    from ge2rt.tensors.making import astype, clone
     from ge2rt.tensors.views import expand
 
     with recording(True):
-        return expand(astype(result, x.dtype), x.shape).history
+        fitting = expand(astype(result, x.dtype), x.shape)
+        return (fitting if fitting.history is not None else clone(fitting)).history
+
+
+def refuse_recorded(x: Tensor, what: str) -> None:
+    """ValueError for values written into part of what has a history, which would not know of it."""
+    if dispatch.mode.recording and x.requires_grad:
+        raise InvalidArgumentError(
+            f"{what}: values are written into a tensor whose derivative is recorded",
+            next_step="write y = ge2rt.ops.where(mask, value, x), or wrap it in ge2rt.no_grad()",
+        )
 
 
 def refuse_leaf(x: Tensor, what: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ge2rt.base.dtypes import DType, dtype_of
+from ge2rt.base.dtypes import DTYPES, DType, dtype_of
 from ge2rt.base.errors import InvalidTypeError
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
@@ -153,8 +153,9 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = "f32",
 # -- copies ---------------------------------------------------------------------------------------
 def fill_(x: Tensor, value: Any) -> Tensor:
     """Set all elements, in place."""
-    from ge2rt.tensors.inplace import copy_into  # late: it needs this module
+    from ge2rt.tensors.inplace import copy_into, refuse_recorded  # late: it needs this module
 
+    refuse_recorded(x, "fill_")
     if isinstance(value, Tensor):
         return copy_into(x, value, "fill_")
     if not x.size:
@@ -187,20 +188,12 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
 
     No gradient crosses devices.
     """
-    if (device is not None and not isinstance(device, str)) or (
-        device is not None and dtype is None and _is_dtype(device)
-    ):
+    if device is not None and not (isinstance(device, str) and device not in DTYPES):
         device, dtype = None, device
     made = x if dtype is None else astype(x, dtype)
     if device is None or get_device(device) is made._device:
         return made
     return _on(np.asarray(made.detach().numpy(), order="C"), get_device(device))
-
-
-def _is_dtype(name: str) -> bool:
-    from ge2rt.base.dtypes import DTYPES
-
-    return name in DTYPES
 
 
 def _clone(x: Any) -> Any:

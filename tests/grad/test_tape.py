@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from typing import Any
 
@@ -109,8 +110,18 @@ def test_in_place_forms_go_on_with_the_record() -> None:
     near(x.grad, 3 * np.exp(3 * X))
     with pytest.raises(InvalidArgumentError, match="whose gradient is wanted"):
         x += 1
-    with pytest.raises(InvalidArgumentError, match="whose gradient is wanted"):
+    with pytest.raises(InvalidArgumentError, match="whose derivative is recorded"):
         x[0] = 1
+    y = x * 2
+    for change in (lambda: y.fill_(0), lambda: y[0].zero_(), lambda: y.__setitem__(y > 0, 0)):
+        with pytest.raises(InvalidArgumentError, match="whose derivative is recorded"):
+            change()
+    y.copy_(x)
+    y.sum().backward()
+    near(x.grad, 3 * np.exp(3 * X) + 1)
+    y = x * 2
+    y.copy_(np.ones_like(X))  # a constant from now on
+    assert not y.requires_grad
     with ge2rt.no_grad():
         x -= 0.5
     near(x, X - 0.5)
@@ -165,6 +176,16 @@ def test_nothing_is_recorded_without_need() -> None:
     assert not x.detach().requires_grad
     assert x.detach().storage() is x.storage()
     assert (x.argmax() * 1).history is None
+
+
+def test_another_thread_records_by_itself() -> None:
+    x, seen = leaf(X), []
+    with ge2rt.no_grad():
+        thread = threading.Thread(target=lambda: seen.append((x * 2).requires_grad))
+        thread.start()
+        thread.join()
+        seen.append((x * 2).requires_grad)
+    assert seen == [True, False]
 
 
 def test_a_record_holds_no_more_than_it_needs() -> None:

@@ -97,6 +97,7 @@ _PUBLIC = {
     "dispatch": "ge2rt.tensors.dispatch",
     "ops": "ge2rt.tensors.ops",
     "autograd": "ge2rt.tensors.autograd",
+    "array_api": "ge2rt.array_api",
     "nn": "ge2rt.nn",
     "optim": "ge2rt.optim",
     "load_registry": "ge2rt.spec.registry",
@@ -120,7 +121,7 @@ _PUBLIC = {
 __all__ = sorted([*_PUBLIC, "__version__"])
 
 if TYPE_CHECKING:
-    from ge2rt import nn, optim
+    from ge2rt import array_api, nn, optim
     from ge2rt.abi import (
         ge_v2_capability_table_raw,
         ge_v2_kernel_table_raw,

@@ -250,6 +250,11 @@ class Tensor:
 
         return remove
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        import importlib
+
+        return importlib.import_module("ge2rt.array_api")  # from above
+
     # -- other libraries -------------------------------------------------------------------------
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()

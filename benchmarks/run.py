@@ -1,6 +1,6 @@
 """Run the benchmarks: one command, one table, one JSON.
 
-Usage: python benchmarks/run.py [--suite core|device|jit|library] [--only NAME] [--json FILE]
+Usage: python benchmarks/run.py [--suite core|device|jit|library|tensor] [--only NAME] [--json FILE]
 
 Peers come with the extra ``bench``; a missing one is named and its rows are left out. Exits with 1
 when a bar is missed.
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import harness  # noqa: E402 - after the environment is set
 
-SUITES = ("core", "device", "jit", "library")
+SUITES = ("core", "device", "jit", "library", "tensor")
 
 
 def main() -> int:

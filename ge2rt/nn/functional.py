@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.jit import functions
 from ge2rt.nn.composite import composite, pair
 
@@ -135,7 +136,13 @@ def softplus(x: Any) -> Any:
 
 # -- losses ---------------------------------------------------------------------------------------
 def _reduced(values: Any, reduction: str) -> Any:
-    return {"mean": values.mean, "sum": values.sum, "none": lambda: values}[reduction]()
+    found = {"mean": values.mean, "sum": values.sum, "none": lambda: values}.get(reduction)
+    if found is None:
+        raise InvalidArgumentError(
+            f"unknown reduction {reduction!r}", expected="mean, sum or none", argument="reduction",
+            next_step="use one of these",
+        )  # fmt: skip
+    return found()
 
 
 @composite("reduction")

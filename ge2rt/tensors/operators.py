@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ge2rt.base.once import cached_property
 from ge2rt.ir.ops import FILE
 from ge2rt.jit import functions
 from ge2rt.jit.function import JitFunction

@@ -101,7 +101,7 @@ def test_batch_normalisation_follows_the_batches_and_uses_them_afterwards() -> N
 
 def formulas(name: str, p: Any, grads: Any) -> Any:
     """Some steps by the papers' formulas, in f64."""
-    m = v = np.zeros_like(p)
+    m = v = most = held = np.zeros_like(p)
     for t, g in enumerate(grads, 1):
         if name == "SGD":
             v = 0.9 * v + g
@@ -110,6 +110,18 @@ def formulas(name: str, p: Any, grads: Any) -> Any:
             p = p * (1 - 0.1 * 0.01) if name == "AdamW" else p
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
             p = p - 0.1 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        elif name == "AMSGrad":
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            most = np.maximum(most, v)
+            p = p - 0.1 * (m / (1 - 0.9**t)) / (np.sqrt(most / (1 - 0.999**t)) + 1e-8)
+        elif name == "LAMB":
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            u = (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-6) + 0.01 * p
+            p = p - 0.1 * np.linalg.norm(p) / np.linalg.norm(u) * u
+        elif name == "centred":
+            v, m = 0.99 * v + 0.01 * g * g, 0.99 * m + 0.01 * g
+            held = 0.9 * held + g / (np.sqrt(v - m * m) + 1e-8)
+            p = p - 0.1 * held
         elif name == "Lion":
             p = p - 0.1 * np.sign(0.9 * m + 0.1 * g)
             m = 0.99 * m + 0.01 * g
@@ -126,6 +138,8 @@ KINDS: dict[str, Any] = {
     "SGD": lambda p: optim.SGD(p, 0.1, momentum=0.9), "Adam": lambda p: optim.Adam(p, 0.1),
     "AdamW": lambda p: optim.AdamW(p, 0.1), "Lion": lambda p: optim.Lion(p, 0.1),
     "Adagrad": lambda p: optim.Adagrad(p, 0.1), "RMSprop": lambda p: optim.RMSprop(p, 0.1),
+    "AMSGrad": lambda p: optim.AMSGrad(p, 0.1), "LAMB": lambda p: optim.LAMB(p, 0.1),
+    "centred": lambda p: optim.RMSprop(p, 0.1, momentum=0.9, centered=True),
 }  # fmt: skip
 
 
@@ -185,6 +199,8 @@ def test_clipping_and_schedules() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="without parameters"):
         optim.SGD([], 0.1)
+    with pytest.raises(InvalidArgumentError, match="unknown reduction 'avg'"):
+        F.mse_loss(ge2rt.ones(2), ge2rt.ones(2), reduction="avg")
     net = Net()
     with pytest.raises(InvalidArgumentError, match="no tensor of this name"):
         nn.functional_call(net, {"nothing": 1}, WORDS)

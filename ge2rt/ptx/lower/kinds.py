@@ -9,13 +9,17 @@ changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from heapq import heappop, heappush
+from operator import or_
 
 from ge2rt.ptx.ast import Address, Guard, Imm, Instr, Not, Operand, Reg, Special, Symbol
 from ge2rt.ptx.lanes import UNIFORM, Lanes, constant, join, transfer
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry
+from ge2rt.ptx.lower.graph import bits
 from ge2rt.ptx.lower.places import Places
-from ge2rt.ptx.lower.shape import destinations, read_names, register_of, shape_of, written_names
+from ge2rt.ptx.lower.shape import destinations, shape_of, written_names
 from ge2rt.ptx.lower.spread import Spread, spread
 from ge2rt.ptx.lower.waits import waiting_loops
 
@@ -77,8 +81,14 @@ class Analysis:
             for instr in (*node.instrs, *((node.control,) if node.kind == "barrier" else ()))
             if instr is not None and written_names(instr)
         ]
-        self._defined = {n for instr in self._writers for n in written_names(instr)}
-        self._touched: set[str] | None = None  # registers to look at again; None: all
+        self._defined = set[str]()
+        self._readers: dict[str, list[int]] = {}  # places among the writers
+        for at, instr in enumerate(self._writers):
+            shape = shape_of(instr)
+            self._defined.update(shape.written)
+            for name in shape.read:
+                self._readers.setdefault(name, []).append(at)
+        self._again = set(range(len(self._writers)))
 
     def run(self) -> Kinds:
         """Iterate to the end."""
@@ -90,12 +100,12 @@ class Analysis:
             self._settle(forced)
             divergent = frozenset(n for n in range(len(flow.nodes)) if self._parts(n))
             found = spread(flow, divergent, waiting, self._parks)
-            wanted = {names[r] for r in range(len(names)) if any(b >> r & 1 for b in found.blends)}
+            wanted = {names[r] for r in bits(reduce(or_, found.blends, 0))}
             if wanted <= forced:
                 break
             forced |= wanted
             self._lanes.update(dict.fromkeys(forced))
-            self._touched = set(forced)
+            self._look_again(forced)
         for name in names:
             self._lanes.setdefault(name, UNIFORM)  # read but never written
         return Kinds(self._lanes, divergent, found, self._trusted)
@@ -109,27 +119,40 @@ class Analysis:
             if not stuck:
                 return
             self._lanes.update(dict.fromkeys(stuck, UNIFORM))
-            self._touched = stuck
+            self._look_again(stuck)
 
     def _sweep(self, forced: set[str]) -> bool:
-        """Look again at what reads a changed register."""
-        before, self._touched = self._touched, set()
-        for instr in self._writers:
-            read = read_names(instr)
-            if before is None or any(n in before or n in self._touched for n in read):
-                self._step(instr, forced)
-        return bool(self._touched)
+        """Look again, in textual order, at what reads a changed register."""
+        queued, self._again = self._again, set()
+        queue = sorted(queued)
+        while queue:
+            at = heappop(queue)
+            queued.discard(at)
+            for name in self._step(self._writers[at], forced):
+                for reader in self._readers.get(name, ()):
+                    if reader <= at:
+                        self._again.add(reader)
+                    elif reader not in queued:
+                        queued.add(reader)
+                        heappush(queue, reader)
+        return bool(self._again)
 
-    def _step(self, instr: Instr, forced: set[str]) -> None:
+    def _look_again(self, names: set[str]) -> None:
+        for name in names:
+            self._again.update(self._readers.get(name, ()))
+
+    def _step(self, instr: Instr, forced: set[str]) -> list[str]:
+        """Registers whose lanes an instruction changed."""
         result = self.result(instr)
         if isinstance(result, str):
-            return
+            return []
         if instr.guard is not None and self._guard(instr.guard) is None:
             result = None
-        for name in written_names(instr):
-            if self._define(name, None if name in forced else result):
-                assert self._touched is not None
-                self._touched.add(name)
+        return [
+            name
+            for name in written_names(instr)
+            if self._define(name, None if name in forced else result)
+        ]
 
     def _define(self, name: str, result: Lanes | None) -> bool:
         if name not in self._lanes:
@@ -180,15 +203,17 @@ class Analysis:
 
     def result(self, instr: Instr) -> Lanes | str | None:
         """Lanes of the destinations, or ``"unknown"`` while a source has no definition yet."""
-        given: list[Lanes | None] = []
-        for operand in shape_of(instr).sources:
-            register = register_of(operand)
-            if register is not None and register.name not in self._lanes:
-                if register.name in self._defined:
-                    return "unknown"
-                given.append(UNIFORM)  # read but never written: any value will do
-            else:
+        lanes, given = self._lanes, list[Lanes | None]()
+        shape = shape_of(instr)
+        for operand, name in zip(shape.sources, shape.registers, strict=True):
+            if name is None:
                 given.append(self.operand(operand))
+            elif name in lanes:
+                given.append(lanes[name])
+            elif name in self._defined:
+                return "unknown"
+            else:
+                given.append(UNIFORM)  # read but never written: any value will do
         return result_lanes(instr, given, self._geometry.width, self._trusted)
 
 

@@ -119,6 +119,7 @@ class Shape:
     written: tuple[str, ...]
     read: tuple[str, ...]  # the guard included
     sources: tuple[Operand, ...]
+    registers: tuple[str | None, ...]  # what each source reads, if it reads a register
 
 
 def shape_of(instr: Instr) -> Shape:
@@ -132,12 +133,13 @@ def shape_of(instr: Instr) -> Shape:
 def _shape(instr: Instr) -> Shape:
     operands = sources(instr)
     written = [o.name for o in destinations(instr) if isinstance(o, Reg)]
-    read = [r.name for o in operands if (r := register_of(o)) is not None]
+    registers = tuple(None if r is None else r.name for r in map(register_of, operands))
+    read = [name for name in registers if name is not None]
     if instr.guard is not None:
         read.append(instr.guard.reg.name)
     if "cc" in instr.mods:
         written.append(CARRY)
-    return Shape(tuple(written), tuple(read), operands)
+    return Shape(tuple(written), tuple(read), operands, registers)
 
 
 CARRY = "%carry"  # the condition code of add.cc and its kin, as a register of type pred

@@ -27,9 +27,10 @@ def origin(name: str) -> str:
 
 def split(flow: Flow, types: dict[str, str]) -> Flow:
     """The same code with one name a definition; the same object where nothing is to be split."""
-    many = _defined_twice(flow)
-    if not many:
+    twice = _defined_twice(flow)
+    if not twice:
         return flow
+    many = set(twice)
     leaving = [_last_names(node, at, many) for at, node in enumerate(flow.nodes)]
     before: list[list[int]] = [[] for _ in range(flow.exit + 1)]
     for at, targets in enumerate(flow.edges):
@@ -37,7 +38,7 @@ def split(flow: Flow, types: dict[str, str]) -> Flow:
             before[target].append(at)
     entering: list[dict[str, str]] = [{} for _ in flow.nodes]
     live = [
-        [n for n in many if flow.live_in[at] >> flow.registers[n] & 1]
+        [n for n in twice if flow.live_in[at] >> flow.registers[n] & 1]
         for at in range(len(flow.nodes))
     ]
     entering[0] = {n: n for n in live[0]}  # read before any definition
@@ -75,7 +76,7 @@ def _out(leaving: list[dict[str, str]], entering: list[dict[str, str]], at: int,
     return leaving[at].get(name) or entering[at].get(name, "")
 
 
-def _defined_twice(flow: Flow) -> set[str]:
+def _defined_twice(flow: Flow) -> list[str]:
     counts: dict[str, int] = {}
     for node in flow.nodes:
         for instr in node.instrs:
@@ -84,7 +85,7 @@ def _defined_twice(flow: Flow) -> set[str]:
         if node.control is not None:
             for name in written_names(node.control):
                 counts[name] = -1 << 30  # written between nodes
-    return {name for name, count in counts.items() if count > 1} - {CARRY}
+    return [name for name, count in counts.items() if count > 1 and name != CARRY]
 
 
 def _last_names(node: Node, at: int, many: set[str]) -> dict[str, str]:

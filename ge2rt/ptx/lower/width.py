@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ge2rt.ptx.ast import Function, Special
 from ge2rt.ptx.lower.flow import Flow
-from ge2rt.ptx.lower.graph import bits
 from ge2rt.ptx.lower.shape import shape_of
 from ge2rt.ptx.rules import WARP
 
@@ -31,6 +30,6 @@ def preferred_width(function: Function, flow: Flow, vector_bits: int) -> int:
     for name, number in flow.registers.items():
         if function.registers.get(name) == "f32":
             floats |= 1 << number
-    most = max(sum(1 for _ in bits(live & floats)) for live in flow.live_in)
+    most = max((live & floats).bit_count() for live in flow.live_in)
     many, narrow = _NARROW[vector_bits]
     return narrow if most >= many else FULL_WIDTH

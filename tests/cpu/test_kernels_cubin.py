@@ -19,6 +19,9 @@ SQUARE = ((1024, 1024), "f32")
 HALF = ((512, 512), "f16")
 HEADS = dict.fromkeys("qkv", ((8, 256, 64), "f32"))
 TOKEN = {"q": ((8, 1, 128), "f16"), **dict.fromkeys("kv", ((8, 200, 128), "f16"))}
+IMAGES = ((8, 64, 56, 56), "f32")
+BYTES = ((1024, 1024), "i8")  # large enough for tiles of 128 rows
+NO_Q8 = dict.fromkeys(("bias", "a_zero", "b_zero"))
 SPECIMENS = {
     "copy": ("copy", {"X": ((LARGE,), "u8")}, {}),
     "transpose": ("copy", {"X": SQUARE}, {}),
@@ -35,6 +38,9 @@ SPECIMENS = {
     "cumsum": ("scan", {"X": SQUARE}, {"op": "cumsum"}),
     "sort": ("sort", {"X": ((64, 1000), "f16")}, {}),
     "argsort": ("argsort", {"X": ((4, 100_000), "f32")}, {}),
+    "conv2d": ("conv2d", {"X": IMAGES, "W": ((64, 64, 3, 3), "f32"), "bias": None}, {"pad": (1,)}),
+    "sdpa": ("sdpa", {**dict.fromkeys("qkv", ((2, 8, 256, 64), "f32")), "mask": None}, {}),
+    "q8": ("gemm_q8", {"A": BYTES, "B": BYTES, "scale": ((1024,), "f32"), **NO_Q8}, {"act": "relu"}),
     "tensor core": ("gemm_bias_act_tc_f16", {"A": HALF, "B": HALF, "bias": ((512,), "f32")}, {}),
 }  # fmt: skip
 
@@ -86,7 +92,8 @@ def test_older_gpus_are_served(specimen):
 
 
 @pytest.mark.parametrize(
-    "specimen", sorted(set(SPECIMENS) - {"transpose", "argmax", "tensor core", "sort", "argsort"})
+    "specimen",
+    sorted(set(SPECIMENS) - {"transpose", "argmax", "tensor core", "sort", "argsort", "q8", "conv2d"}),
 )
 def test_memory_is_read_128_bits_at_a_time(specimen):
     ptx = compiled(specimen, "sm_80", "ptx").data.decode()
@@ -102,6 +109,12 @@ def test_the_tensor_core_kernel_uses_what_it_promises():
                      "mma.sync.aligned.m16n8k16"):  # fmt: skip
         assert promised in ptx
     assert "ld.global.u16" not in ptx  # no element by element path
+
+
+def test_the_quantised_product_adds_four_products_at_a_time():
+    text = source("q8", "sm_80").text
+    assert "a_tile[128]" in text
+    assert "dp4a.s32.s32" in built(text, "sm_80", "ptx").data.decode()
 
 
 def test_a_transposition_goes_through_shared_memory():

@@ -38,6 +38,33 @@ def test_dropout_draws_the_stated_words_both_ways() -> None:
         np.testing.assert_allclose(gbias, np.where(keep, 2 * x, 0).sum(0), rtol=1e-5, atol=1e-5)
 
 
+# What curand() of cuRAND 10.3.10 gives after curand_init(seed, subsequence, offset): its header,
+# compiled by NVRTC and run on the CPU device.
+CURAND = {
+    (81985529216486895, 4294967299, 17179869177): (
+        999597523, 3124105208, 1683728062, 1937975960, 3488681108,
+        1864788832, 1653813351, 562066227, 3641736491,
+    ),
+    (0, 1099511627777, 17179869190): (
+        4257603317, 1995678715, 15816405, 1381364288, 2442597327,
+        3221091951, 1035299960, 1774552010, 3089306983,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", CURAND)
+def test_dropout_draws_the_words_of_curand(place: tuple[int, int, int]) -> None:
+    seed, subsequence, offset = place
+    for p in (0.1, 0.25, 0.5, 0.75, 0.95):
+        y = ge2rt.launch(
+            "EPILOGUE", np.ones((3, 3), np.float32), None, None, None, dropout="philox", p=p,
+            seed=seed, subsequence=subsequence, offset=offset,
+        )  # fmt: skip
+        first = y[0] if isinstance(y, tuple) else y
+        wanted = [word >= p * 2**32 for word in CURAND[place]]
+        np.testing.assert_array_equal(np.ravel(first) != 0, wanted)
+
+
 def test_what_is_dropped_or_left_out_may_be_no_number() -> None:
     x, c = np.float32([[1, np.nan, np.inf]]), np.full((1, 3), np.nan, np.float32)
     mask = np.uint8([[2, 0, 0]])

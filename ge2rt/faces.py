@@ -19,7 +19,7 @@ from ge2rt.run import specialize
 from ge2rt.run.arguments import names_of, tunables_of
 from ge2rt.run.checks import overlaps, place
 from ge2rt.run.convert import with_conversions
-from ge2rt.run.launch import find_kernel, plan_for
+from ge2rt.run.launch import find_kernel, plan_and_values
 from ge2rt.run.plan import Plan
 from ge2rt.run.select import Candidate, Choice, choose, complete, refused, require
 from ge2rt.run.stub import get_stub
@@ -88,11 +88,11 @@ def launch(
     padded = [*operands, *(None,) * (len(kernel.inputs) - len(operands)), *outputs]
     handle = _handle(stream)
     tunables = tunables_of(tunables)
-    plan, pointers = _plan(kernel, padded, attrs, where, tunables)
+    plan, pointers, values = _plan(kernel, padded, attrs, where, tunables)
     separate = _separate(plan.bound, padded, pointers)
     if separate != padded:
-        plan, pointers = _plan(kernel, separate, attrs, where, tunables)
-    plan.launch(pointers, handle)
+        plan, pointers, values = _plan(kernel, separate, attrs, where, tunables)
+    plan.launch(pointers, handle, values)
     where.keep_alive([o.source for o in (*padded, *separate) if o is not None], handle)
     results = tuple(None if operand is None else operand.source for operand in outputs)
     return results[0] if len(results) == 1 else results
@@ -359,11 +359,11 @@ def _outputs(
 def _plan(
     kernel: KernelSpec, operands: Sequence[Operand | None], attrs: Mapping[str, Any],
     where: Device, tunables: Mapping[str, int] | None,
-) -> tuple[Plan, list[int]]:  # fmt: skip
-    """The plan for operands (parallel to the kernel's buffers), and their addresses."""
+) -> tuple[Plan, list[int], Mapping[str, Any]]:  # fmt: skip
+    """The plan for operands (parallel to the kernel's buffers), their addresses, and values."""
     descs = [_desc(o, where) if o is not None else None for o in operands]
-    plan = plan_for(kernel.name, descs, attrs, where, (), tunables)
-    return plan, place(plan.bound, [0 if o is None else o.address for o in operands])
+    plan, values = plan_and_values(kernel, descs, attrs, where, tunables)
+    return plan, place(plan.bound, [0 if o is None else o.address for o in operands]), values
 
 
 def _separate(

@@ -14,6 +14,9 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.faces import launch
 from ge2rt.optim.schedules import Schedule
+from ge2rt.run.launch import plan_for
+from ge2rt.run.plan import Plan
+from ge2rt.spec.registry import default_registry
 from ge2rt.tensors.making import tensor, zeros
 from ge2rt.tensors.tensor import Tensor
 
@@ -44,6 +47,7 @@ class Optimizer:
         self.steps = 0
         self.schedule = schedule
         self.state: dict[int, tuple[Tensor, ...]] = {}
+        self._plans: dict[Any, Plan] = {}  # by what a launch is for; only "lr" and "step" change
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -65,12 +69,19 @@ class Optimizer:
 
     def _launch(self, batch: Sequence[Tensor], options: Mapping[str, Any]) -> None:
         states = [self._state(each) for each in batch]
-        gradients = [each.grad.array for each in batch if each.grad is not None]
-        columns = [[state[n].array for state in states] for n in range(len(self.states))]
-        written = [each.array for each in batch] + [array for column in columns for array in column]
-        launch(
-            self.op, *gradients, out=tuple(written), device=batch[0].device, **self._attrs(options)
-        )
+        gradients = [each.grad for each in batch if each.grad is not None]
+        columns = [state[n] for n in range(len(self.states)) for state in states]
+        tensors = [*gradients, *batch, *columns]
+        attrs = self._attrs(options)
+        now: dict[str, Any] = {n: attrs.pop(n) for n in ("lr", "step") if n in attrs}
+        where = batch[0]._device
+        descs = tuple(each.desc for each in tensors)
+        key = default_registry().version, where.name, descs, tuple(attrs.items())
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = plan_for(self.op, descs, {**attrs, **now}, where)
+        plan.launch([each.data_ptr() for each in tensors], 0, now)
+        where.keep_alive([each.array for each in tensors], 0)
         for each in batch:
             each.storage().version += 1
 

@@ -19,7 +19,7 @@ from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
 from ge2rt.run import modules
 from ge2rt.run.arguments import names_of, tunables_of
-from ge2rt.run.plan import Plan
+from ge2rt.run.plan import Plan, free_values, is_wide
 from ge2rt.run.report import answer
 from ge2rt.run.select import Choice, choose, refused, require
 from ge2rt.run.stub import get_stub
@@ -277,20 +277,54 @@ def plan_for(
     """
     if not isinstance(name, str):
         find_kernel(name)  # refuses it
-    registry = default_registry()
-    key = (
-        name, registry.version, tuple(descs), _frozen(attrs), device.name, device.props.arch,
-        exclude, _frozen(tunables or {}), dynamic, switches.get("GE2RT_CHECK"),
-        switches.get("GE2RT_SEED"),
-    )  # fmt: skip
+    key = _key(name, descs, attrs, device, exclude, tunables, dynamic)
     plan = _plans.get(key)
     if plan is None:
-        plan = _make_plan(name, descs, attrs, device, exclude, tunables, dynamic)
-        with _lock:
-            if len(_plans) >= _KEPT_PLANS:
-                _plans.pop(next(iter(_plans)))
-            plan = _plans.setdefault(key, plan)
+        made = _make_plan(name, descs, attrs, device, exclude, tunables, dynamic)
+        plan = _kept(key, made)
     return plan
+
+
+def plan_and_values(
+    kernel: KernelSpec,
+    descs: Sequence[BufferDesc | None],
+    attrs: Mapping[str, Any],
+    device: Device,
+    tunables: Mapping[str, int] | None = None,
+) -> tuple[Plan, Mapping[str, Any]]:
+    """A plan for a kernel's call, and the values that its launch takes besides.
+
+    Calls that differ in free attributes only (a seed, a learning rate) share the plan of the first.
+    """
+    values = free_values(kernel, {name: attrs.get(name) for name in kernel.free})
+    wide = sorted(name for name, value in values.items() if is_wide(value))
+    fixed = {name: value for name, value in attrs.items() if name not in kernel.free}
+    key = ("family", *_key(kernel.name, descs, fixed, device, (), tunables, False), *wide)
+    plan = _plans.get(key)
+    if plan is None:
+        made = plan_for(kernel.name, descs, attrs, device, (), tunables)
+        plan = _kept(key, made)
+    own = {name: plan.bound.attrs[name] for name in values}
+    return plan, {} if _frozen(own) == _frozen(values) else values
+
+
+def _key(
+    name: str, descs: Sequence[BufferDesc | None], attrs: Mapping[str, Any], device: Device,
+    exclude: tuple[str, ...], tunables: Mapping[str, int] | None, dynamic: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    return (
+        name, default_registry().version, tuple(descs), _frozen(attrs), device.name,
+        device.props.arch, exclude, _frozen(tunables or {}), dynamic, switches.get("GE2RT_CHECK"),
+        switches.get("GE2RT_SEED"),
+    )  # fmt: skip
+
+
+def _kept(key: tuple[Any, ...], plan: Plan) -> Plan:
+    """The plan that is kept under a key: this one, or another thread's."""
+    with _lock:
+        if len(_plans) >= _KEPT_PLANS:
+            _plans.pop(next(iter(_plans)))
+        return _plans.setdefault(key, plan)
 
 
 def _make_plan(

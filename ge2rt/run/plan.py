@@ -22,12 +22,14 @@ from ge2rt.run.modules import load_module
 from ge2rt.run.parameters import check_parameters
 from ge2rt.run.report import answer
 from ge2rt.run.scratch import Scratch
-from ge2rt.run.select import Choice
+from ge2rt.run.select import Choice, refused
 from ge2rt.run.specialize import is_static
 from ge2rt.run.stub import Record, fits, get_stub, prepare_record
-from ge2rt.spec.model import Bound
+from ge2rt.spec.attrs import bind_attr
+from ge2rt.spec.model import Bound, KernelSpec, Refusal
 
 _VECTOR_BYTES = 16
+_NONE: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -51,16 +53,37 @@ class Compiled:
 
         return render(self.problem)
 
-    def pack(self, pointers: Sequence[int], workspace: int = 0) -> bytes:
-        """The packed parameter block for these pointers (parallel to the kernel's buffers)."""
+    def pack(
+        self, pointers: Sequence[int], workspace: int = 0, scalars: Mapping[str, Any] = _NONE
+    ) -> bytes:
+        """The packed parameter block for these pointers (parallel to the kernel's buffers).
+
+        ``scalars`` are other values of scalar arguments than the plan's.
+        """
         bases = {"workspace": workspace}
         values = [
             pointers[slot.value] + slot.offset if slot.kind == "pointer"
             else bases[slot.kind] + slot.offset if slot.kind in bases
-            else slot.value
+            else scalars.get(slot.name, slot.value)
             for slot in self.problem.args
         ]  # fmt: skip
         return self.packer.pack(*values)
+
+
+def free_values(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked values of attributes; None is the default. Raises what they are refused for."""
+    values = {}
+    for name, given in attrs.items():
+        value = bind_attr(kernel.attrs[name], given)
+        if isinstance(value, Refusal):
+            raise refused(value, kernel.name)
+        values[name] = value
+    return values
+
+
+def is_wide(value: Any) -> bool:
+    """Whether an attribute is an int that 32 bits do not hold."""
+    return isinstance(value, int) and not -(2**31) <= value < 2**31
 
 
 class Plan:
@@ -133,9 +156,37 @@ class Plan:
                 self._variants[aligned] = variant
         return variant
 
-    def launch(self, buffers: Sequence[Any], stream: int = 0) -> None:
-        """Like a call, but raises the exception of the code."""
-        self.run(buffers, stream)
+    def launch(
+        self, buffers: Sequence[Any], stream: int = 0, attrs: Mapping[str, Any] = _NONE
+    ) -> None:
+        """Like a call, but raises the exception of the code.
+
+        ``attrs`` are other values of runtime attributes for this launch alone, such as a learning
+        rate: nothing is made anew for them. Those that an expression of the kernel's declaration
+        reads need a plan of their own (:class:`InvalidArgumentError`).
+        """
+        if attrs:
+            self._slow(buffers, stream, scalars=self._scalars(attrs))
+        else:
+            self.run(buffers, stream)
+
+    def _scalars(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        kernel = self.bound.kernel
+        for name in attrs:
+            if name not in kernel.free:
+                raise InvalidArgumentError(
+                    "this attribute cannot change from launch to launch", kernel=kernel.name,
+                    argument=name, expected=", ".join(sorted(kernel.free)) or "none",
+                    next_step="prepare a plan with its value",
+                )  # fmt: skip
+        values = free_values(kernel, attrs)
+        for name, value in values.items():
+            if is_wide(value) and not is_wide(self.bound.attrs[name]):
+                raise InvalidArgumentError(
+                    "the plan takes 32 bits here", kernel=kernel.name, argument=name,
+                    got=str(value), next_step="prepare a plan with such a value",
+                )  # fmt: skip
+        return values
 
     def _problem(self, aligned: bool) -> Problem:
         return make_problem(
@@ -162,7 +213,9 @@ class Plan:
         wanted = tuple(launcher for geometry, launcher in pairs if geometry.wanted)
         return Compiled(problem, built, functions[0], launchers[0], packer, wanted)
 
-    def _slow(self, buffers: Any, stream: int = 0, workspace: int = 0) -> int:
+    def _slow(
+        self, buffers: Any, stream: int = 0, workspace: int = 0, scalars: Mapping[str, Any] = _NONE
+    ) -> int:
         """Everything checked; afterwards repeated calls take the fast path."""
         self.device.check_stream(stream)
         given = as_pointers(buffers, self.kernel)
@@ -176,21 +229,22 @@ class Plan:
         variant = self.compiled(aligned=aligned)
         with self._scratch.lent(self.workspace, stream, workspace) as scratch:
             try:
-                self._launch(variant, pointers, stream, scratch)
+                self._launch(variant, pointers, stream, scratch, scalars)
             except Ge2rtError as fault:
                 raise fault.replaced(kernel=self.kernel) from None
         watched = getattr(variant.launcher, "watching", None) is not None
-        if self.is_single and self.run == self._slow and not watched:
+        if self.is_single and self.run == self._slow and not (watched or scalars):
             with self._lock:  # one record only: its address is handed on
                 if self.run == self._slow:
                     self._quicken(variant, aligned)
         return 0
 
     def _launch(
-        self, variant: Compiled, pointers: Sequence[int], stream: int, scratch: int
-    ) -> None:
+        self, variant: Compiled, pointers: Sequence[int], stream: int, scratch: int,
+        scalars: Mapping[str, Any],
+    ) -> None:  # fmt: skip
         """All launches of a call, in order."""
-        packed = variant.pack(pointers, scratch)
+        packed = variant.pack(pointers, scratch, scalars)
         for launcher in variant.launchers:
             watching = getattr(launcher, "watching", None)
             if watching is not None:

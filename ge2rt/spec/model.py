@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ge2rt.base.dtypes import DType
@@ -175,6 +175,15 @@ class KernelSpec:
             for b in self.outputs
         )
 
+    @cached_property
+    def free(self) -> frozenset[str]:
+        """Runtime attributes that no expression reads: a launch may have other values of them."""
+        read = _names_read(
+            (self.inputs, self.outputs, self.launch, self.then, self.workspace, self.lets,
+             self.iterate, self.prefer, self.requires)
+        )  # fmt: skip
+        return frozenset(n for n, a in self.attrs.items() if a.is_argument(True) and n not in read)
+
     @property
     def buffers(self) -> tuple[BufferSpec, ...]:
         """Inputs, then outputs: the order of pointers in a call."""
@@ -184,6 +193,17 @@ class KernelSpec:
     def table_key(self) -> str:
         """Key of the raw capability table, ``<OPTYPE>__<KERNEL>``."""
         return f"{self.op}__{self.name}"
+
+
+def _names_read(part: Any) -> set[str]:
+    """Names that the expressions in a part of a declaration read."""
+    if isinstance(part, (tuple, list)):
+        return set().union(*map(_names_read, part))
+    if hasattr(part, "evaluate"):
+        return set(part.names)
+    if is_dataclass(part):
+        return set().union(*(_names_read(getattr(part, f.name)) for f in fields(part)))
+    return set()
 
 
 @dataclass(frozen=True)

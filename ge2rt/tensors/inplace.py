@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
-from ge2rt.base.shapes import broadcast_strides, canonical_strides, may_self_overlap
+from ge2rt.base.shapes import broadcast_strides, may_self_overlap
 from ge2rt.run.launch import plan_for
-from ge2rt.spec.model import BufferDesc
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
 from ge2rt.tensors.tape import recording
@@ -154,12 +153,8 @@ def _copy(x: Tensor, source: Tensor) -> None:
 
         with recording(False):
             source = clone(source)
-    device = x.device
-    descs = tuple(
-        BufferDesc(t.shape, t.dtype, canonical_strides(t.shape, t.geometry.strides), device=device)
-        for t in (source, x)
-    )
-    plan_for("copy", descs, {}, x._device, dynamic=True)([source.data_ptr(), x.data_ptr()], 0)
+    plan = plan_for("copy", (source.desc, x.desc), {}, x._device, dynamic=True)
+    plan([source.data_ptr(), x.data_ptr()], 0)
 
 
 def put(x: Tensor, value: Any) -> None:

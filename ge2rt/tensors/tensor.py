@@ -9,9 +9,10 @@ import numpy as np
 
 from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
-from ge2rt.base.shapes import size_of
+from ge2rt.base.shapes import canonical_strides, size_of
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
+from ge2rt.spec.model import BufferDesc
 from ge2rt.tensors import geometry as geo
 from ge2rt.tensors.geometry import Geometry, refuse
 from ge2rt.tensors.storage import Storage, of_array
@@ -106,6 +107,13 @@ class Tensor:
         """Address of the first element."""
         g = self.geometry
         return self.storage().address + g.offset * self.itemsize
+
+    @property
+    def desc(self) -> BufferDesc:
+        """What a kernel's call needs to know, for the address that ``data_ptr`` gives."""
+        shape = self.shape
+        strides = canonical_strides(shape, self.geometry.strides)
+        return BufferDesc(shape, self.dtype, strides, device=self.device)
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie row-major without gaps."""

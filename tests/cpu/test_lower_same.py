@@ -34,4 +34,5 @@ def test_hash_seeds_leave_the_code_alone(name: str, tmp_path) -> None:
         ).stdout
         for seed in ("1", "3", "6")
     }  # fmt: skip
-    assert len(texts) == 1 and texts.pop()
+    assert len(texts) == 1
+    assert texts.pop()

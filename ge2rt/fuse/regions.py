@@ -82,7 +82,7 @@ class _Partitioner:
                     self._store(node)
         else:
             raise InternalError(f"graph {self.graph.name} cannot be cut into kernels")
-        parts = self._without_idle(parts)
+        parts = self._computed_where_read(self._without_idle(parts))
         return Partition(self.places, parts, self.opaque, self.homes)
 
     # -- buffers --------------------------------------------------------------------------------
@@ -279,6 +279,38 @@ class _Partitioner:
                 for node in idle:
                     del self.places[node]
             found.append(part if missing else fewer)
+        return found
+
+    def _computed_where_read(self, parts: list[Part]) -> list[Part]:
+        """A value that one other kernel alone reads is computed there, if that reads less then.
+
+        Cuts fall where a kernel becomes too large, which leaves, say, both ``x`` and ``sin(x)``
+        stored for a kernel that could do with ``x``.
+        """
+        found = list(parts)
+        for node in [t.node for part in parts for t in part.targets if t.output < 0]:
+            owner = next((p for p in found if node in p.written), None)
+            readers = [p for p in found if node in p.region.leaves and p is not owner]
+            opaque = any(node in self._reads(each) for each in self.opaque)
+            if owner is None or len(readers) != 1 or opaque or len(self.places[node]) > 1:
+                continue
+            reader, home = readers[0], self.homes.pop(node)
+            rest = tuple(t for t in owner.targets if t.node is not node)
+            moved = [self._trace(reader.targets, reader.signature)]
+            moved += [self._trace(rest, owner.signature)] if rest else []
+            made = [part for part, missing in moved if not missing]
+            if (
+                len(made) < len(moved)
+                or made[0].count > self.limits.values
+                or not made[0].region.leaves < reader.region.leaves
+                or sum(p.cost for p in made) > owner.cost + reader.cost
+            ):
+                self.homes[node] = home
+                continue
+            del self.places[node]
+            found[found.index(reader)] = made[0]
+            at = found.index(owner)
+            found[at : at + 1] = made[1:]
         return found
 
     # -- values that several kernels compute ----------------------------------------------------

@@ -263,6 +263,7 @@ def _memory(executable: Executable) -> MemoryRecord:
             buffer.id, str(buffer.type), buffer.kind, buffer.index, buffer.nbytes,
             executable.memory.offsets.get(buffer.id, -1),
             life.first if life else -1, life.last if life else -1,
+            executable.hosts.get(buffer.id, -1),
         ))  # fmt: skip
     apart = sum(-(-r.bytes // ALIGN) * ALIGN for r in records if r.offset >= 0)
     return MemoryRecord(tuple(records), executable.workspace, apart)

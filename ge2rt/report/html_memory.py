@@ -16,7 +16,8 @@ def memory_section(report: Report) -> str:
     """Chart, figures and tables."""
     memory = report.memory
     temps = [buffer for buffer in memory.buffers if buffer.offset >= 0]
-    others = [buffer for buffer in memory.buffers if buffer.offset < 0]
+    guests = [buffer for buffer in memory.buffers if buffer.host >= 0]
+    others = [buffer for buffer in memory.buffers if buffer.offset < 0 and buffer.host < 0]
     if temps:
         told = (
             f"{len(temps)} temporaries share an arena of {bytes_text(memory.workspace)}; side by"
@@ -26,7 +27,13 @@ def memory_section(report: Report) -> str:
             f"{len(temps)} temporaries", _table(temps, placed=True)
         )
     else:
-        shown = '<p class="told">No temporaries: nothing is kept between steps.</p>'
+        told = "No arena" if guests else "No temporaries: nothing is kept between steps"
+        shown = f'<p class="told">{told}.</p>'
+    if guests:
+        shown += _details(
+            f"{len(guests)} temporaries in the memory of outputs that are not written yet",
+            _table(guests, placed=False),
+        )
     given = sum(buffer.bytes for buffer in others if buffer.kind == "input")
     made = sum(buffer.bytes for buffer in others if buffer.kind == "output")
     name = f"{len(others)} inputs and outputs, {bytes_text(given)} in, {bytes_text(made)} out"
@@ -85,6 +92,8 @@ def _table(buffers: Sequence[BufferRecord], *, placed: bool) -> str:
 def _place(buffer: BufferRecord, *, placed: bool) -> str:
     if placed:
         return f'<td class="n">{buffer.offset:,}</td>'
+    if buffer.host >= 0:
+        return f"<td>in %{buffer.host}</td>"
     return f"<td>{escape(f'{buffer.kind} {buffer.index}')}</td>"
 
 

@@ -166,7 +166,10 @@ def _trimmed(dims: tuple[int, int, int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class BufferRecord:
-    """A buffer: where it lies in the arena (-1: not there) and the steps between which it lives."""
+    """A buffer: where it lies in the arena (-1: not there) and the steps between which it lives.
+
+    ``host`` is the output in whose memory a temporary lies (-1: none).
+    """
 
     id: int
     type: str
@@ -176,6 +179,7 @@ class BufferRecord:
     offset: int = -1
     first: int = -1
     last: int = -1
+    host: int = -1
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,12 @@ DEATHS = 2  # of a kernel; its further cases are left out
 _LEFT_OUT = f"its process died {DEATHS} times; the other cases were left out"
 _STEP = "Run it with --checks memory to find the access"
 
+# the modules of this process, whatever folder it runs in: a checkout there is not the library
+_RUN = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    " from ge2rt.run.apart import main; main(sys.argv[2:])"
+)
+
 
 class Apart:
     """Runs cases on the cpu device; use it in a ``with`` block."""
@@ -72,7 +78,7 @@ class Apart:
         return answer
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ge2rt.run.apart", *default_registry().files]
+        command = [sys.executable, "-c", _RUN, json.dumps(sys.path), *default_registry().files]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
@@ -137,7 +143,3 @@ def main(files: Sequence[str]) -> None:
         for line in sys.stdin:
             answers.write(json.dumps(_answer(json.loads(line), known)) + "\n")
             answers.flush()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

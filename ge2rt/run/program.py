@@ -15,7 +15,7 @@ from ge2rt.device.api import Device
 from ge2rt.fuse.program import Program
 from ge2rt.run.library import Call
 from ge2rt.run.program_arrays import Arena, InputSlot, OutputSlot, host_words, is_loose
-from ge2rt.run.program_memory import Arenas, Layout, lives, plan_memory
+from ge2rt.run.program_memory import Arenas, Life, hosted, lives, plan_memory
 from ge2rt.run.program_native import (
     Arriving,
     CallSpec,
@@ -37,15 +37,18 @@ class Executable:
     """A program on a device; safe to run from several threads at the same time.
 
     Attributes: ``program``, ``device``, ``steps`` (each with its plan, or its library kernel, and
-    the reason for it), ``inputs`` and ``outputs`` (what arrays look like), ``memory`` (where the
-    temporaries lie), ``workspace`` (bytes of one run).
+    the reason for it), ``inputs`` and ``outputs`` (what arrays look like), ``hosts`` (temporaries
+    that lie in an output until it is written), ``memory`` (where the others lie), ``workspace``
+    (bytes of one run).
     """
 
     def __init__(self, program: Program, device: Device) -> None:
         self.program = program
         self.device = device
-        self.steps: tuple[Run, ...] = prepare_steps(program, device)
+        temps, outputs = self._lives()
+        self.hosts = hosted(temps, outputs)
         places = {buffer.id: index for index, buffer in enumerate(program.buffers)}
+        self.steps: tuple[Run, ...] = prepare_steps(program, device, self.hosts)
         by_id = {buffer.id: buffer for buffer in program.buffers}
         self.inputs = [InputSlot.of(by_id[i], places[i]) for i in program.inputs]
         self.outputs = [
@@ -56,7 +59,8 @@ class Executable:
         self._flag_bytes = FLAG_BYTES * sum(
             isinstance(run, KernelRun) and run.flag >= 0 for run in self.steps
         )
-        self.memory = self._plan_memory()
+        alone = [life for life in temps if life.buffer not in self.hosts]
+        self.memory = plan_memory(alone, start=self._flag_bytes)
         self.workspace = self.memory.nbytes
         self._temps = [(places[b], offset) for b, offset in self.memory.offsets.items()]
         self._arenas: Arenas[Arena] = Arenas(self._arena, Arena.close)
@@ -213,10 +217,14 @@ class Executable:
         raise InternalError("a fault without a flag")
 
     # -- preparing --------------------------------------------------------------------------------
-    def _plan_memory(self) -> Layout:
-        sizes = {b.id: b.nbytes for b in self.program.buffers if b.kind == "temp"}
+    def _lives(self) -> tuple[list[Life], list[Life]]:
+        """When the temporaries and the outputs are touched."""
         touched = [(*step.reads, *step.writes) for step in self.program.steps]
-        return plan_memory(lives(touched, sizes), start=self._flag_bytes)
+        found = []
+        for kind in ("temp", "output"):
+            sizes = {b.id: b.nbytes for b in self.program.buffers if b.kind == kind}
+            found.append(lives(touched, sizes))
+        return found[0], found[1]
 
     def _arena(self) -> Arena:
         return Arena(self.device, self.workspace, self._flag_bytes)

@@ -81,6 +81,19 @@ def plan_memory(lives: Sequence[Life], *, start: int = 0) -> Layout:
     return Layout(offsets, max(end, base))
 
 
+def hosted(lives: Sequence[Life], outputs: Sequence[Life]) -> dict[int, int]:
+    """Temporaries that can lie in an output's memory until it is written: buffer -> output."""
+    found: dict[int, int] = {}
+    for output in sorted(outputs, key=lambda life: -life.nbytes):
+        end = -1
+        for life in sorted(lives, key=lambda life: (life.first, life.last)):
+            fits = 0 < life.nbytes <= output.nbytes and life.first > end
+            if fits and life.last < output.first and life.buffer not in found:
+                found[life.buffer] = output.buffer
+                end = life.last
+    return found
+
+
 def _up(nbytes: int) -> int:
     return (nbytes + ALIGN - 1) & -ALIGN
 

@@ -107,15 +107,19 @@ class LibraryRun:
 Run: TypeAlias = "KernelRun | LibraryRun"
 
 
-def prepare_steps(program: Program, device: Device) -> tuple[Run, ...]:
-    """Match, select and compile every step for a device; new kernels are compiled side by side."""
+def prepare_steps(program: Program, device: Device, hosts: Mapping[int, int]) -> tuple[Run, ...]:
+    """Match, select and compile every step for a device; new kernels are compiled side by side.
+
+    ``hosts`` maps buffers to others whose memory they lie in.
+    """
     places = {buffer.id: index for index, buffer in enumerate(program.buffers)}
+    bases = {buffer: places[hosts.get(buffer, buffer)] for buffer in places}
     flags = iter(range(len(program.steps)))
     runs: list[Run] = []
     for number, step in enumerate(program.steps):
         flag = next(flags) if isinstance(step, KernelStep) and step.fault else -1
         try:
-            runs.append(_prepare(program, step, device, places, flag))
+            runs.append(_prepare(program, step, device, places, bases, flag))
         except Ge2rtError as fault:
             raise fault.about(where=f"step {number} of {program.graph.name}") from None
     _compile([run for run in runs if isinstance(run, KernelRun)])
@@ -124,7 +128,7 @@ def prepare_steps(program: Program, device: Device) -> tuple[Run, ...]:
 
 def _prepare(
     program: Program, step: KernelStep | LibraryStep, device: Device, places: Mapping[int, int],
-    flag: int,
+    bases: Mapping[int, int], flag: int,
 ) -> Run:  # fmt: skip
     buffers = [
         None if view is None else program.buffers[places[view.buffer]] for view in step.views
@@ -136,7 +140,7 @@ def _prepare(
     operands = [
         None
         if view is None or buffer is None
-        else Operand(places[buffer.id], view.offset * buffer.type.element.itemsize)
+        else Operand(bases[buffer.id], view.offset * buffer.type.element.itemsize)
         for view, buffer in zip(step.views, buffers, strict=True)
     ]
     if isinstance(step, LibraryStep):

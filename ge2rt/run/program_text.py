@@ -24,6 +24,8 @@ def print_plan(executable: Executable) -> str:
 
 
 def _place(executable: Executable, buffer: Buffer) -> str:
+    if buffer.id in executable.hosts:
+        return f"{buffer} in %{executable.hosts[buffer.id]} ({buffer.nbytes} bytes)"
     offset = executable.memory.offsets.get(buffer.id)
     return str(buffer) if offset is None else f"{buffer} at +{offset} ({buffer.nbytes} bytes)"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -223,3 +225,16 @@ def test_cache_explain_tells_hit_and_miss(monkeypatch, capsys):
     other = explain("rmsnorm", "f32[3,52]", "--arch", "sm_89")
     assert other.splitlines()[0] == "not in the cache; the nearest entry differs in"
     assert "arch: 'sm_86' there, 'sm_89' here" in other
+
+
+def test_a_folder_named_like_the_library_is_not_taken_for_it(tmp_path: Path) -> None:
+    """The process that runs the cases imports what this one did, not what lies where it runs."""
+    (tmp_path / "ge2rt").mkdir()
+    (tmp_path / "ge2rt" / "__init__.py").write_text("raise SystemExit('the wrong library')\n")
+    script = Path(sys.executable).with_name("ge2rt")
+    done = subprocess.run(
+        [script, "check", "--device", "cpu", "--kernel", "fill"], cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cases passed on cpu" in done.stdout

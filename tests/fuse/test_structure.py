@@ -158,6 +158,17 @@ def test_nothing_is_stored_that_nobody_reads():
     assert {b.id for b in program.buffers if b.kind == "temp"} <= read
 
 
+def test_a_value_is_computed_where_the_only_reader_has_what_it_is_made_of():
+    y = x = given(64, 48)
+    for _ in range(20):  # so long that it is cut by size, which stores sines too
+        back = make("slice", y, start=(63, 0), step=(-1, 1), shape=(64, 48))
+        y = op("add", op("sin", y), back)
+    program = lower(graph_of([x], y), choose=OWN)
+    assert 10 <= len(program.steps) <= 20
+    assert {len(set(step.reads)) for step in program.steps} == {1}  # seen by two views
+    assert {len(step.writes) for step in program.steps} == {1}
+
+
 def test_reductions_over_different_axes_are_apart():
     both = op("add", softmax(X), softmax(X, (0,)))
     assert sorted(steps_of([X], both)) == ["fused_rows", "fused_rows"]

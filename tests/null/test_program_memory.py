@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ge2rt.run.program_memory import ALIGN, Arenas, Life, lives, plan_memory
+from ge2rt.run.program_memory import ALIGN, Arenas, Life, hosted, lives, plan_memory
 
 LIVES = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(0, 12)), max_size=40
@@ -66,6 +66,28 @@ def test_a_life_goes_from_the_first_to_the_last_touch():
     touched = [(1, 2), (2, 3), (9,), (2, 1)]
     found = lives(touched, {1: 10, 2: 20, 3: 30, 4: 40})
     assert found == [Life(1, 10, 0, 3), Life(2, 20, 0, 3), Life(3, 30, 1, 1)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 9), st.integers(0, 4)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 9)), max_size=3),
+)
+def test_guests_are_gone_when_the_output_is_written(temps, made):
+    some = [Life(i, n, first, first + more) for i, (n, first, more) in enumerate(temps)]
+    outputs = [Life(100 + i, n, first, 12) for i, (n, first) in enumerate(made)]
+    by_id = {life.buffer: life for life in some + outputs}
+    hosts = hosted(some, outputs)
+    for guest, host in hosts.items():
+        assert 0 < by_id[guest].nbytes <= by_id[host].nbytes
+        assert by_id[guest].last < by_id[host].first
+    for one, other in itertools.combinations(hosts, 2):
+        assert hosts[one] != hosts[other] or not by_id[one].meets(by_id[other])
+
+
+def test_every_other_value_of_a_chain_lies_in_its_output():
+    chain = [Life(n, 100, n, n + 1) for n in range(6)]
+    assert hosted(chain, [Life(9, 100, 6, 6)]) == {0: 9, 2: 9, 4: 9}
+    assert hosted(chain, [Life(9, 99, 6, 6)]) == {}
 
 
 def test_no_temporaries_need_no_memory():

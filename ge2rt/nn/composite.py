@@ -8,15 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ge2rt.jit.derive.symbols import is_traced
+from ge2rt.nn.precision import cast_for
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
 
 
-def composite(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composite(
+    *static: str, precision: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make an operator of a function that is written with NumPy's functions.
 
     ``static`` names the options that are compiled in. On tensors it is dispatched as any operator,
     and its gradient is that of its parts; on the symbols of a trace it is written down.
+    ``precision`` is what an ``autocast`` block makes of it: ``half``, ``full`` or nothing.
     """
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,10 +30,12 @@ def composite(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:
-            if is_traced(*args, *options.values()):
-                return function(*args, **options)
             bound = signature.bind(*args, **options)
-            arrays = [v for n, v in bound.arguments.items() if n not in static]
+            free = [n for n in bound.arguments if n not in static]
+            arrays = cast_for(precision, [bound.arguments[n] for n in free])
+            if is_traced(*arrays):
+                bound.arguments.update(zip(free, arrays, strict=True))
+                return function(*bound.args, **bound.kwargs)
             named = {n: _plain(v) for n, v in bound.arguments.items() if n in static}
             return dispatch.call(op, arrays, named)
 

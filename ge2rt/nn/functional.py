@@ -13,14 +13,14 @@ from ge2rt.jit import functions
 from ge2rt.nn.composite import composite, pair
 
 
-@composite()
+@composite(precision="half")
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: x ``[..., I]``, weight ``[O, I]``, bias ``[O]``."""
     y = np.matmul(x, np.swapaxes(weight, -1, -2))
     return y if bias is None else y + bias
 
 
-@composite("stride", "padding", "dilation", "groups")
+@composite("stride", "padding", "dilation", "groups", precision="half")
 def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -71,7 +71,7 @@ def _windows(x: Any, size: Any, stride: Any, padding: Any, fill: float) -> Any:
     return np.stack(taps, 2)
 
 
-@composite("axes", "eps")
+@composite("axes", "eps", precision="full")
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, axes: int = 1, eps: float = 1e-5
 ) -> Any:
@@ -83,14 +83,14 @@ def layer_norm(
     return y if bias is None else y + bias
 
 
-@composite("eps")
+@composite("eps", precision="full")
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> Any:
     """Divided by the root mean square of the last axis, and scaled (Zhang and Sennrich, 2019)."""
     y = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
     return y if weight is None else y * weight
 
 
-@composite("eps")
+@composite("eps", precision="full")
 def batch_norm(x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None,
                eps: float = 1e-5) -> Any:  # fmt: skip
     """``(x - mean) / sqrt(var + eps) * weight + bias`` by channel, which is axis 1."""
@@ -100,7 +100,7 @@ def batch_norm(x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None
     return y if bias is None else y + bias.reshape(shape)
 
 
-@composite("causal", "scale")
+@composite("causal", "scale", precision="half")
 def scaled_dot_product_attention(
     q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None
 ) -> Any:
@@ -145,25 +145,25 @@ def _reduced(values: Any, reduction: str) -> Any:
     return found()
 
 
-@composite("reduction")
+@composite("reduction", precision="full")
 def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
     """``(x - target) ** 2``; reduction is ``mean``, ``sum`` or ``none``."""
     return _reduced((x - target) ** 2, reduction)
 
 
-@composite("reduction")
+@composite("reduction", precision="full")
 def l1_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
     """``|x - target|``."""
     return _reduced(np.abs(x - target), reduction)
 
 
-@composite("reduction")
+@composite("reduction", precision="full")
 def binary_cross_entropy_with_logits(x: Any, target: Any, reduction: str = "mean") -> Any:
     """``-t log s(x) - (1 - t) log(1 - s(x))`` with s the logistic function, without overflow."""
     return _reduced(np.maximum(x, 0) - x * target + np.log1p(np.exp(-np.abs(x))), reduction)
 
 
-@composite("label_smoothing", "reduction")
+@composite("label_smoothing", "reduction", precision="full")
 def cross_entropy(
     logits: Any, target: Any, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Any:

@@ -25,7 +25,7 @@ def manual_seed(seed: int) -> None:
     _seeds = itertools.count(seed << 20)
 
 
-def _uniform(shape: tuple[int, ...], fan_in: int, seed: int | None) -> Parameter:
+def uniform_parameter(shape: tuple[int, ...], fan_in: int, seed: int | None) -> Parameter:
     """Uniform in ``+-1 / sqrt(fan_in)``."""
     rng = np.random.default_rng(next(_seeds) if seed is None else seed)
     bound = 1 / math.sqrt(max(fan_in, 1))
@@ -38,8 +38,8 @@ class Linear(Module):
     def __init__(
         self, inputs: int, outputs: int, bias: bool = True, seed: int | None = None
     ) -> None:
-        self.weight = _uniform((outputs, inputs), inputs, seed)
-        self.bias = _uniform((outputs,), inputs, seed) if bias else None
+        self.weight = uniform_parameter((outputs, inputs), inputs, seed)
+        self.bias = uniform_parameter((outputs,), inputs, seed) if bias else None
 
     def forward(self, x: Any) -> Any:
         """``[..., I]`` to ``[..., O]``."""
@@ -59,8 +59,8 @@ class Conv2d(Module):
     ) -> None:  # fmt: skip
         rows, columns = pair(size)
         fan = inputs // groups * rows * columns
-        self.weight = _uniform((outputs, inputs // groups, rows, columns), fan, seed)
-        self.bias = _uniform((outputs,), fan, seed) if bias else None
+        self.weight = uniform_parameter((outputs, inputs // groups, rows, columns), fan, seed)
+        self.bias = uniform_parameter((outputs,), fan, seed) if bias else None
         self.options = {
             "stride": stride,
             "padding": padding,

@@ -14,6 +14,7 @@ from ge2rt.optim.fused import (
     RMSprop,
     clip_grad_norm_,
 )
+from ge2rt.optim.scaling import GradScaler
 from ge2rt.optim.schedules import cosine, linear_warmup, step_decay
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamW",
+    "GradScaler",
     "Lion",
     "Optimizer",
     "RMSprop",

@@ -13,6 +13,7 @@ from typing import Any
 
 from ge2rt.base.errors import InvalidArgumentError, UnsupportedError
 from ge2rt.faces import launch
+from ge2rt.spec.match import infer_outputs
 from ge2rt.spec.model import BufferSpec, KernelSpec
 from ge2rt.spec.registry import default_registry
 from ge2rt.spec.suggest import did_you_mean
@@ -22,11 +23,12 @@ from ge2rt.tensors.operators import Operator
 from ge2rt.tensors.tensor import Tensor
 
 
-def kernel_operator(op_type: str) -> Callable[..., Any]:
+def kernel_operator(op_type: str, *, optional: Sequence[str] = ()) -> Callable[..., Any]:
     """The op type of a kernel as a function of tensors: inputs in order, attributes by name.
 
-    Gives its output, or a tuple of them (optional ones left out). Gradients flow where an entry
-    says ``backward:``; -3 where it does not. A ``launch`` of the same name takes arrays.
+    Gives its output, or a tuple of them (of the optional ones, those named in ``optional``).
+    Gradients flow where an entry says ``backward:``; -3 where it does not. A ``launch`` of the same
+    name takes arrays.
     """
     spec = _spec(op_type)
     names = [buffer.name for buffer in spec.inputs]
@@ -46,16 +48,18 @@ def kernel_operator(op_type: str) -> Callable[..., Any]:
             next_step="call it outside of the jitted function",
         )
 
+    made = [b.name for b in spec.outputs if not b.optional or b.name in optional]
     op = Operator(
-        op_type, "kernel", function, inspect.Signature(parameters), tuple(spec.attrs),
-        f"kernel {spec.name}", derive=lambda fill, wanted: _pull(spec, fill, wanted, names),
+        "+".join((op_type, *optional)), "kernel", function, inspect.Signature(parameters),
+        tuple(spec.attrs), f"kernel {spec.name}",
+        derive=lambda fill, wanted: _pull(spec, fill, wanted, names, made),
     )  # fmt: skip
 
     def run(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         arrays = [dispatch.bare(value) for value in args]
-        result = launch(op_type, *arrays, **options)
-        made = [each for each in _listed(result) if each is not None]
-        tensors = [Tensor(each) for each in made]
+        out = _places(spec, args, options, optional) if optional else None
+        result = launch(op_type, *arrays, out=out, **options)
+        tensors = [Tensor(each) for each in _listed(result) if each is not None]
         return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
     for kind in ("cpu", "cuda"):
@@ -87,13 +91,23 @@ def _spec(op_type: str) -> KernelSpec:
     return found[0]
 
 
+def _places(
+    spec: KernelSpec, args: Sequence[Any], attrs: Mapping[str, Any], optional: Sequence[str]
+) -> tuple[Any, ...]:
+    """Arrays for the outputs, those in ``optional`` among them."""
+    descs = [value.desc if isinstance(value, Tensor) else None for value in args]
+    wanted = infer_outputs(spec, descs, attrs, optional=optional)
+    return tuple(d and empty(d.shape, dtype=d.dtype, device=d.device).array for d in wanted)
+
+
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, tuple) else (value,)
 
 
 def _pull(
-    spec: KernelSpec, fill: Any, wanted: tuple[int, ...], names: Sequence[str]
-) -> Callable[..., Sequence[Tensor]]:
+    spec: KernelSpec, fill: Any, wanted: tuple[int, ...], names: Sequence[str],
+    outputs: Sequence[str],
+) -> Callable[..., Sequence[Tensor]]:  # fmt: skip
     """What computes gradients of one call."""
 
     def pull(
@@ -105,7 +119,6 @@ def _pull(
                 next_step="name an op type by backward: in its YAML entry",
             )  # fmt: skip
         back = _spec(spec.backward)
-        outputs = [buffer.name for buffer in spec.outputs if not buffer.optional]
         known: dict[str, Any] = dict(zip(names, leaves, strict=False))
         known |= zip(outputs, saved, strict=False)
         known |= {f"g{name}": g for name, g in zip(outputs, cotangents, strict=False)}

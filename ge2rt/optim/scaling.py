@@ -1,0 +1,59 @@
+"""Loss scaling for gradients in f16, which would vanish otherwise (Micikevicius et al., 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ge2rt.optim.fused import Optimizer
+from ge2rt.tensors import ops
+from ge2rt.tensors.tensor import Tensor
+
+
+class GradScaler:
+    """Multiplies losses, divides gradients, and leaves out steps whose gradients are not finite.
+
+    After such a step the factor is multiplied by ``backoff``; after ``interval`` steps without one,
+    by ``growth``. ``factor`` is the factor now, ``skipped`` the number of steps left out.
+    """
+
+    def __init__(
+        self, factor: float = 65536.0, growth: float = 2.0, backoff: float = 0.5,
+        interval: int = 2000,
+    ) -> None:  # fmt: skip
+        self.factor, self.skipped = float(factor), 0
+        self.growth, self.backoff, self.interval = growth, backoff, interval
+        self._since = 0
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss that ``backward`` is called on."""
+        scaled: Tensor = ops.multiply(loss, self.factor)
+        return scaled
+
+    def step(self, optimizer: Optimizer) -> bool:
+        """Divide the gradients and step, or leave the step out; whether it was made."""
+        gradients = [
+            parameter.grad for group in optimizer.groups for parameter in group["params"]
+            if parameter.grad is not None
+        ]  # fmt: skip
+        for gradient in gradients:
+            gradient.multiply_(1 / self.factor)
+        finite = all(bool(each.isfinite().all()) for each in gradients)
+        if finite:
+            optimizer.step()
+            self._since += 1
+            if self._since >= self.interval:
+                self.factor, self._since = self.factor * self.growth, 0
+        else:
+            self.factor, self._since = self.factor * self.backoff, 0
+            self.skipped += 1
+        return finite
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        return {"factor": self.factor, "since": self._since, "skipped": self.skipped}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another scaler was."""
+        self.factor, self._since = float(state["factor"]), int(state["since"])
+        self.skipped = int(state["skipped"])

@@ -24,6 +24,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError, UnsupportedError
 from ge2rt.tensors import ops
 from ge2rt.tensors.making import tensor
+from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
 
@@ -116,7 +117,13 @@ class Team:
 
         Each process needs gradients of the same parameters.
         """
-        self._together([p.grad for p in parameters if p.grad is not None], mean=True)
+        slopes = []
+        for each in parameters:
+            if isinstance(each.grad, Coo):
+                each.grad = each.grad.to_dense()  # others may have used other rows
+            if each.grad is not None:
+                slopes.append(each.grad)
+        self._together(slopes, mean=True)
 
     def average(self, value: Any) -> float:
         """The mean of a number, such as a loss, over the processes."""

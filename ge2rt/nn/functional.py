@@ -11,6 +11,10 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.jit import functions
 from ge2rt.nn.composite import composite, pair
+from ge2rt.tensors import ops
+from ge2rt.tensors.autograd import Function
+from ge2rt.tensors.sparse import Coo
+from ge2rt.tensors.tensor import Tensor
 
 
 @composite(precision="half")
@@ -120,6 +124,25 @@ def scaled_dot_product_attention(
 def embedding(indices: Any, weight: Any) -> Any:
     """Rows of ``weight`` ``[V, D]`` at ``indices``; ValueError for one outside."""
     return weight[indices]
+
+
+class _SparseEmbedding(Function):
+    @staticmethod
+    def forward(ctx: Any, indices: Any, weight: Any) -> Any:
+        ctx.save_for_backward(ops.where(indices < 0, indices + weight.shape[0], indices))
+        ctx.shape = weight.shape
+        return weight.detach()[indices]
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        (rows,) = ctx.saved_tensors
+        values = cotangents[0].reshape(rows.size, *ctx.shape[1:])
+        return None, Coo(rows.reshape(1, rows.size), values, ctx.shape)
+
+
+def sparse_embedding(indices: Tensor, weight: Tensor) -> Any:
+    """As :func:`embedding`, with a gradient (:class:`ge2rt.sparse.Coo`) of the rows used alone."""
+    return _SparseEmbedding.apply(indices, weight)
 
 
 @composite("slope")

@@ -78,14 +78,23 @@ class Conv2d(Module):
 
 
 class Embedding(Module):
-    """Rows of a table ``[V, D]``, drawn from a normal distribution."""
+    """Rows of a table ``[V, D]``, drawn from a normal distribution.
 
-    def __init__(self, count: int, width: int, seed: int | None = None) -> None:
+    With ``sparse`` its gradient on tensors names the rows that were used, and optimisers move these
+    alone.
+    """
+
+    def __init__(
+        self, count: int, width: int, seed: int | None = None, sparse: bool = False
+    ) -> None:
+        self.sparse = sparse
         rng = np.random.default_rng(next(_seeds) if seed is None else seed)
         self.weight = Parameter(F.normal(rng, (count, width), 1.0))
 
     def forward(self, indices: Any) -> Any:
         """Indices of any shape to ``[..., D]``."""
+        if self.sparse and isinstance(indices, Tensor) and isinstance(self.weight, Tensor):
+            return F.sparse_embedding(indices, self.weight)
         return F.embedding(indices, self.weight)
 
 

@@ -18,6 +18,8 @@ from ge2rt.run.launch import plan_for
 from ge2rt.run.plan import Plan
 from ge2rt.spec.registry import default_registry
 from ge2rt.tensors.making import tensor, zeros
+from ge2rt.tensors.sparse import Coo
+from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
 
 _MOST = 32  # tensors of one launch
@@ -64,12 +66,31 @@ class Optimizer:
             options["lr"] = options["lr"] * factor
             if self.counted:
                 options["step"] = self.steps
-            for batch in _batches([p for p in group["params"] if p.grad is not None]):
-                self._launch(batch, options)
+            moved = [p for p in group["params"] if p.grad is not None]
+            for parameter in moved:
+                if isinstance(parameter.grad, Coo):
+                    self._step_rows(parameter, parameter.grad.coalesce(), options)
+            for batch in _batches([p for p in moved if isinstance(p.grad, Tensor)]):
+                gradients = [each.grad for each in batch]
+                states = [self._state(each) for each in batch]
+                self._launch(batch, gradients, states, options)
+                for each in batch:
+                    each.storage().version += 1
 
-    def _launch(self, batch: Sequence[Tensor], options: Mapping[str, Any]) -> None:
-        states = [self._state(each) for each in batch]
-        gradients = [each.grad for each in batch if each.grad is not None]
+    def _step_rows(self, parameter: Tensor, gradient: Coo, options: Mapping[str, Any]) -> None:
+        """Move the rows that a sparse gradient names, and their part of the state, alone."""
+        rows = gradient.indices[0]
+        with no_grad():
+            whole = (parameter.detach(), *self._state(parameter))
+            part, *states = (each[rows] for each in whole)
+            self._launch([part], [gradient.values.detach()], [tuple(states)], options)
+            for each, changed in zip(whole, (part, *states), strict=True):
+                each[rows] = changed
+
+    def _launch(
+        self, batch: Sequence[Tensor], gradients: Sequence[Any],
+        states: Sequence[tuple[Tensor, ...]], options: Mapping[str, Any],
+    ) -> None:  # fmt: skip
         columns = [state[n] for n in range(len(self.states)) for state in states]
         tensors = [*gradients, *batch, *columns]
         attrs = self._attrs(options)
@@ -82,8 +103,6 @@ class Optimizer:
             plan = self._plans[key] = plan_for(self.op, descs, {**attrs, **now}, where)
         plan.launch([each.data_ptr() for each in tensors], 0, now)
         where.keep_alive([each.array for each in tensors], 0)
-        for each in batch:
-            each.storage().version += 1
 
     def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return dict(options)
@@ -253,7 +272,12 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float, norm_type: fl
 
     ValueError for more than 32 tensors of one dtype: clip them by groups.
     """
-    gradients = [each.grad for each in parameters if each.grad is not None]
+    gradients = []
+    for each in parameters:
+        if isinstance(each.grad, Coo):
+            each.grad = each.grad.coalesce()  # places that stand twice count once
+        if each.grad is not None:
+            gradients.append(each.grad.values if isinstance(each.grad, Coo) else each.grad)
     if not gradients:
         return 0.0
     norm = np.zeros((), np.float32)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ge2rt.base.errors import InvalidTypeError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.tensors import dispatch, inplace, views
 from ge2rt.tensors import geometry as geo
 from ge2rt.tensors.operators import Operator
@@ -25,25 +25,45 @@ def get(x: Tensor, index: Any) -> Tensor:
 
 
 def put(x: Tensor, index: Any, value: Any) -> None:
-    """Write into the view of a basic index, or where a mask of ``x``'s shape holds.
+    """Write into the view of a basic index, where a mask of ``x``'s shape holds, or at indices.
 
-    TypeError for arrays of indices.
+    ValueError for an index outside; where one stands several times, any of its values may stay.
     """
     inplace.refuse_recorded(x, "assignment")
     if geo.is_basic(index):
         view = x.as_view(geo.indexed(x.geometry, index))
         inplace.put(view, value)
         return
-    mask = index if isinstance(index, Tensor) else np.asarray(index)
-    if str(getattr(mask, "dtype", "")) != "bool" or tuple(mask.shape) != x.shape:
-        raise InvalidTypeError(
-            "only slices, ints and a mask of the tensor's own shape can be assigned to",
-            next_step="use ge2rt.where, or scatter_add",
-        )
-    from ge2rt.tensors.operators import table
+    mask: Any = index if isinstance(index, Tensor) else None
+    if isinstance(index, (np.ndarray, list)):
+        mask = np.asarray(index)
+    if str(getattr(mask, "dtype", "")) == "bool" and tuple(mask.shape) == x.shape:
+        from ge2rt.tensors.operators import table
 
-    given = value if isinstance(value, Tensor) else inplace.like(value, x)
-    inplace.copy_into(x, dispatch.call(table()["where"], (mask, given, x), {}), "assignment")
+        given = value if isinstance(value, Tensor) else inplace.like(value, x)
+        inplace.copy_into(x, dispatch.call(table()["where"], (mask, given, x), {}), "assignment")
+        return
+    _put_at(x, index, value)
+
+
+def _put_at(x: Tensor, index: Any, value: Any) -> None:
+    """Write at arrays of indices: by the library whose array the tensor is."""
+    arrays, rest = _parted(index)
+    given = inplace.source_of(x, value)
+    plain = [dispatch.bare(each) for each in arrays]
+    where = tuple(
+        plain[part[1]] if isinstance(part, tuple) and part[0] == "array"
+        else views.unhidden((part,))[0]
+        for part in rest
+    )  # fmt: skip
+    try:
+        x.array[where] = given.array
+    except (IndexError, ValueError) as fault:
+        raise InvalidArgumentError(
+            f"assignment: {fault}", got=f"values {list(given.shape)} into {list(x.shape)}",
+            next_step="indices must be in -n <= i < n, and the values broadcast to their places",
+        ) from None  # fmt: skip
+    x.storage().version += 1
 
 
 def _parted(index: Any) -> tuple[list[Any], tuple[Any, ...]]:

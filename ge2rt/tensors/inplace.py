@@ -159,13 +159,18 @@ def _copy(x: Tensor, source: Tensor) -> None:
 
 def put(x: Tensor, value: Any) -> None:
     """What ``x[...] = value`` does for a view ``x``."""
+    copy_into(x, source_of(x, value), "assignment")
+
+
+def source_of(x: Tensor, value: Any) -> Tensor:
+    """A value to be written into ``x``, as a tensor; one with a derivative is refused."""
     source = value if isinstance(value, Tensor) else like(value, x)
     if source.requires_grad and dispatch.mode.recording:
         raise InvalidArgumentError(
             "a value with a derivative is written into a tensor, which records nothing",
             next_step="build the tensor by ge2rt.where, concat or stack",
         )
-    copy_into(x, source, "assignment")
+    return source
 
 
 def like(value: Any, x: Tensor) -> Tensor:

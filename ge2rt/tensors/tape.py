@@ -310,7 +310,8 @@ def _walk(
             if all(slot is None for slot in slots):
                 continue
             full = [
-                s if s is not None else _zeros(t) for s, t in zip(slots, step.types, strict=True)
+                _zeros(t) if s is None else s if isinstance(s, Tensor) else s.to_dense()
+                for s, t in zip(slots, step.types, strict=True)
             ]
             for origin, gradient in zip(step.origins, step.gradients(full), strict=True):
                 if origin.history is None:

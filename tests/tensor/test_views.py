@@ -202,8 +202,11 @@ def test_writing_where_a_mask_holds() -> None:
     x[x > 10] = -1.0
     array[array > 10] = -1.0
     same(x, array)
-    with pytest.raises(InvalidTypeError, match="can be assigned"):
-        x[[0, 1]] = 3
+    x[[0, 1]] = 3
+    array[[0, 1]] = 3
+    same(x, array)
+    with pytest.raises(InvalidTypeError, match="a mask as an index"):
+        x[np.array([True, False, True, False])] = 3
 
 
 def test_overlapping_copies_read_before_they_write() -> None:

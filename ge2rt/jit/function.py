@@ -120,6 +120,7 @@ class JitFunction:
         functools.update_wrapper(self, function, updated=())
         self.__name__ = str(getattr(function, "__name__", type(function).__name__))
         self._function = function
+        self._static = tuple(static)
         self._binder = Binder(function, static)
         self._dynamic = dict(dynamic or {})
         self._device = device
@@ -158,6 +159,18 @@ class JitFunction:
 
     def __repr__(self) -> str:
         return f"<jit {self.__name__}>"
+
+    def again(
+        self, static: Sequence[str], dynamic: Mapping[str, Mapping[int, str]] | None,
+        device: str | None, graph: bool,
+    ) -> JitFunction:  # fmt: skip
+        """The same function, derivatives and all, jitted with these settings beside its own."""
+        return JitFunction(
+            self._function, static=tuple(dict.fromkeys((*self._static, *static))),
+            dynamic={**self._dynamic, **(dynamic or {})}, device=device or self._device,
+            graph=graph or self._graph, build=self._build, transform=self._transform,
+            any_extents=self._any_extents,
+        )  # fmt: skip
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The compiled form for calls like this one, without running it."""
@@ -396,7 +409,7 @@ def jit(
                 "jit is given no function", got=show(inner), next_step="write @jit above a def"
             )
         if isinstance(inner, JitFunction):
-            inner = inner.__wrapped__  # type: ignore[attr-defined]
+            return inner.again(names, dynamic, device, graph)
         return JitFunction(inner, static=names, dynamic=dynamic, device=device, graph=graph)
 
     return wrap if function is None else wrap(function)

@@ -213,3 +213,48 @@ def test_a_function_that_changes_its_argument_is_refused() -> None:
 
     with pytest.raises(InvalidTypeError, match="in place"):
         ge2rt.grad(f)(X)
+
+
+TRANSFORMS = {
+    "grad": lambda f: ge2rt.grad(f),
+    "value_and_grad": lambda f: ge2rt.value_and_grad(f),
+    "jacobian": lambda f: ge2rt.jacobian(f),
+    "hessian": lambda f: ge2rt.hessian(f),
+    "vmap": lambda f: ge2rt.vmap(f),
+    "vmap of grad": lambda f: ge2rt.vmap(ge2rt.grad(f)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_jit_of_a_derivative_is_the_derivative(name: str) -> None:
+    """And not the function that was differentiated, which ``__wrapped__`` names."""
+    made = TRANSFORMS[name](lambda r: (r * r * r).sum())
+    x = np.arange(6.0).reshape(3, 2) if "vmap" in name else np.arange(4.0)
+    wanted, found = made(x), ge2rt.jit(made)(x)
+    again = ge2rt.jit(ge2rt.jit(made))(x)
+    for one in (found, again):
+        assert type(one) is type(wanted)
+        pairs = zip(wanted, one, strict=True) if isinstance(wanted, tuple) else [(wanted, one)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(a, b)
+    if name == "grad":
+        np.testing.assert_allclose(found, 3 * x**2)
+
+
+def test_jit_again_keeps_what_was_static() -> None:
+    @ge2rt.jit(static=("n",))
+    def power(x, n):
+        return sum(x**k for k in range(n))
+
+    x = np.arange(3.0)
+    np.testing.assert_allclose(ge2rt.jit(power)(x, n=3), 1 + x + x**2)
+
+
+def test_vmap_over_tensors_is_recorded() -> None:
+    x = ge2rt.tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
+    y = ge2rt.vmap(lambda r: (r * r).sum())(x)
+    np.testing.assert_allclose(y.detach().numpy(), [1, 13, 41])
+    (y * ge2rt.tensor([1.0, 2.0, 3.0], dtype="f64")).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.arange(6.0).reshape(3, 2) * [[1], [2], [3]])
+    slopes = ge2rt.vmap(ge2rt.grad(lambda r: (r**3).sum()))(x.detach())
+    np.testing.assert_allclose(slopes.numpy(), 3 * np.arange(6.0).reshape(3, 2) ** 2)

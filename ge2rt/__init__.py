@@ -100,6 +100,9 @@ _PUBLIC = {
     "array_api": "ge2rt.array_api",
     "nn": "ge2rt.nn",
     "optim": "ge2rt.optim",
+    "parallel": "ge2rt.parallel",
+    "sparse": "ge2rt.sparse",
+    "torch": "ge2rt.torch",
     "load_registry": "ge2rt.spec.registry",
     "get_device": "ge2rt.device.registry",
     "register_device": "ge2rt.device.registry",
@@ -118,10 +121,11 @@ _PUBLIC = {
     "RegistryError": "ge2rt.base.errors",
 }
 
-__all__ = sorted([*_PUBLIC, "__version__"])
+# without "torch", which `from ge2rt import *` would put in the place of PyTorch
+__all__ = sorted([*(name for name in _PUBLIC if name != "torch"), "__version__"])
 
 if TYPE_CHECKING:
-    from ge2rt import array_api, nn, optim
+    from ge2rt import array_api, nn, optim, parallel, sparse, torch
     from ge2rt.abi import (
         ge_v2_capability_table_raw,
         ge_v2_kernel_table_raw,

@@ -213,7 +213,13 @@ def _looked_up(rng: np.random.Generator, x: Array) -> Callable[..., Any] | None:
     if not x.ndim or not x.shape[0]:
         return None
     extent = x.shape[0]
-    return lambda v, i: np.take(v, i % extent, axis=0)
+
+    def look(v: Any, i: Any) -> Any:
+        if i.dtype.kind == "f":  # NumPy takes a float scalar, by accident, and refuses float arrays
+            raise TypeError("an index must be an integer")
+        return np.take(v, i % extent, axis=0)
+
+    return look
 
 
 def _reshaped(rng: np.random.Generator, x: Array) -> Callable[..., Any] | None:

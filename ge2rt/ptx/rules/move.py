@@ -22,6 +22,9 @@ def move(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
 
 def _unpack(e: Emitter, word: Value, parts: int) -> list[Value]:
     bits = BITS[word.type] // parts
+    if word.lanes:  # shuffles, which meet those of a warp: shifts did not, and took longer
+        flat = e.reinterpret(word, f"i{bits}", word.lanes * parts)
+        return [e.shuffle(flat, None, range(k, flat.lanes, parts)) for k in range(parts)]
     out = []
     for k in range(parts):
         moved = e.binary("lshr", word, integer(word.type, k * bits)) if k else word
@@ -31,6 +34,11 @@ def _unpack(e: Emitter, word: Value, parts: int) -> list[Value]:
 
 def _pack(e: Emitter, parts: Sequence[Value], bits: int) -> Value:
     each, wide = bits // len(parts), f"i{bits}"
+    if len(parts) == 2 and any(part.lanes for part in parts):
+        low, high = e.alike([cast(e, part, f"i{each}") for part in parts])
+        lanes = low.lanes
+        woven = e.shuffle(low, high, [lane + side for lane in range(lanes) for side in (0, lanes)])
+        return e.reinterpret(woven, wide, lanes)
     result = e.convert("zext", cast(e, parts[0], f"i{each}"), wide)
     for k, part in enumerate(parts[1:], 1):
         up = e.convert("zext", cast(e, part, f"i{each}"), wide)

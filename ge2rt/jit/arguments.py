@@ -113,10 +113,16 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 
 class Binder:
-    """Binds calls to a function's parameters; ``static`` names those that are compiled in."""
+    """Binds calls to a function's parameters; ``static`` names those that are compiled in.
 
-    def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
+    With ``apart`` what was given by name is handed on by name, else by place.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str], *, apart: bool = False
+    ) -> None:
         self.static = frozenset(static)
+        self.apart = apart
         try:
             self.signature: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):
@@ -139,7 +145,7 @@ class Binder:
         names: list[str] = []
         structures, keys = [], []
         for name, value in self._named(args, kwargs):
-            if name in self.static:
+            if name.removeprefix("**") in self.static:
                 parts: tuple[list[Any], Any, list[str]] = [value], None, [name]
             else:
                 parts = flatten(value, name)
@@ -162,6 +168,8 @@ class Binder:
             if kind is inspect.Parameter.VAR_KEYWORD:
                 named += [(f"**{key}", item) if key not in self.static else (key, item)
                           for key, item in sorted(value.items())]  # fmt: skip
+            elif self.apart and name in kwargs:
+                named.append((f"**{name}", value))
             else:
                 named.append((name, value))
         return named
@@ -217,8 +225,16 @@ def static_key(value: Any, name: str = "") -> StaticKey:
             "a static argument must be hashable", argument=name, got=type(value).__name__,
             next_step="use a tuple instead of a list, or pass it as data",
         ) from None  # fmt: skip
-    text = repr(value) if isinstance(value, (int, float, str, bool)) else type(value).__name__
-    return StaticKey(type(value), value, text)
+    return StaticKey(type(value), value, told(value))
+
+
+def told(value: Any) -> str:
+    """Text that tells equal values apart: 1, 1.0 and True, 0.0 and -0.0, in tuples as well."""
+    if isinstance(value, (tuple, frozenset)):
+        parts = [told(each) for each in value]
+        inside = ", ".join(parts if isinstance(value, tuple) else sorted(parts))
+        return f"{type(value).__name__}({inside})"
+    return repr(value) if isinstance(value, (int, float, str, bool)) else type(value).__name__
 
 
 def array_key(array: Any, name: str = "") -> ArrayKey:

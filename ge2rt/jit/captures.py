@@ -1,8 +1,8 @@
 """What a function takes from elsewhere: globals, closure cells and attributes that its code names.
 
 Before a trace their values are noted; a later call compares. Numbers and strings are compared by
-value, arrays by identity (their content is read on each call), containers item by item. Functions
-that the code names are looked into as well.
+value, arrays by identity (their content is read on each call), containers item by item, all other
+objects by identity. Functions that the code names are looked into as well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 _MISSING = object()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+_BY_VALUE = (frozenset, slice, range)
 _MOST = 4096  # values noted a function; what lies beyond is not seen
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
@@ -42,7 +43,7 @@ class Noted:
             return False
         if now is self.value:
             return True
-        plain = isinstance(now, _PLAIN) and type(now) is type(self.value)
+        plain = isinstance(now, (*_PLAIN, *_BY_VALUE)) and type(now) is type(self.value)
         return plain and _same_number(now, self.value)
 
 
@@ -139,9 +140,13 @@ class _Collector:
             self.noted.append(Noted(name, read, value))
         elif isinstance(value, (list, tuple, dict)):
             self._note_items(name, read, value)
-        elif isinstance(_unwrapped(value), types.FunctionType) and not is_library(value):
+        elif isinstance(value, (set, frozenset)):
+            self.noted.append(Noted(name, lambda: frozenset(read()), frozenset(value)))
+        elif not isinstance(value, types.ModuleType):  # another object is another value
             self.noted.append(Noted(name, read, value))
-            self.visit(value)
+            inner = _unwrapped(value)
+            if isinstance(inner, types.FunctionType) and not is_library(inner):
+                self.visit(value)
 
     def _note_items(self, name: str, read: Callable[[], Any], value: Any) -> None:
         if id(value) in self._inside:

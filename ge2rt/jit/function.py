@@ -121,7 +121,8 @@ class JitFunction:
         self.__name__ = str(getattr(function, "__name__", type(function).__name__))
         self._function = function
         self._static = tuple(static)
-        self._binder = Binder(function, static)
+        # a transform tells arguments by place from those by name, as its user wrote them
+        self._binder = Binder(function, static, apart=transform is not None)
         self._dynamic = dict(dynamic or {})
         self._device = device
         self._graph = graph

@@ -17,7 +17,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.shapes import contiguous_strides
-from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried
+from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried, told
 from ge2rt.jit.trees import Branch, Structure
 
 NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -117,8 +117,8 @@ class _Writer:
     def _static(self, local: str, key: StaticKey) -> None:
         value = self.name(key.value)
         same = f"type({local}) is type({value}) and {local} == {value}"
-        if isinstance(key.value, float):  # 0.0 is not -0.0
-            same += f" and repr({local}) == {self.name(repr(key.value))}"
+        if isinstance(key.value, (float, tuple, frozenset)):  # 0.0 is not -0.0, (1,) not (1.0,)
+            same += f" and {self.name(told)}({local}) == {self.name(key.text)}"
         self.require(f"{local} is {value} or {same}")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.nn.composite import composite
+from ge2rt.nn.layers import next_seed
 from ge2rt.nn.module import Module
 from ge2rt.tensors.making import tensor, zeros
 from ge2rt.tensors.tensor import Tensor
@@ -66,13 +67,14 @@ def _u64(value: Any) -> Any:
 class Dropout(Module):
     """Drops elements in training; the identity else.
 
-    ``used`` counts the stream's counters and is part of the state, so that a resumed run goes on
-    with the same masks. A trace sees it as it is: pass it on by ``functional_call`` where each
-    step of a jitted function is to drop others.
+    Without a ``seed`` each module has one of its own (``nn.manual_seed``). ``used`` counts the
+    stream's counters and is part of the state, so that a resumed run goes on with the same masks. A
+    trace sees it as it is: pass it on by ``functional_call`` where each step of a jitted function
+    is to drop others.
     """
 
-    def __init__(self, p: float = 0.5, seed: int = 0) -> None:
-        self.p, self.seed = p, seed
+    def __init__(self, p: float = 0.5, seed: int | None = None) -> None:
+        self.p, self.seed = p, next_seed() if seed is None else seed
         self.used = zeros(dtype="i64")
 
     def forward(self, x: Any) -> Any:

@@ -25,9 +25,14 @@ def manual_seed(seed: int) -> None:
     _seeds = itertools.count(seed << 20)
 
 
+def next_seed() -> int:
+    """The next of the sequence."""
+    return next(_seeds)
+
+
 def uniform_parameter(shape: tuple[int, ...], fan_in: int, seed: int | None) -> Parameter:
     """Uniform in ``+-1 / sqrt(fan_in)``."""
-    rng = np.random.default_rng(next(_seeds) if seed is None else seed)
+    rng = np.random.default_rng(next_seed() if seed is None else seed)
     bound = 1 / math.sqrt(max(fan_in, 1))
     return Parameter(rng.uniform(-bound, bound, shape).astype(np.float32))
 
@@ -88,7 +93,7 @@ class Embedding(Module):
         self, count: int, width: int, seed: int | None = None, sparse: bool = False
     ) -> None:
         self.sparse = sparse
-        rng = np.random.default_rng(next(_seeds) if seed is None else seed)
+        rng = np.random.default_rng(next_seed() if seed is None else seed)
         self.weight = Parameter(F.normal(rng, (count, width), 1.0))
 
     def forward(self, indices: Any) -> Any:

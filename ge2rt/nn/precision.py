@@ -14,17 +14,20 @@ from typing import Any
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidTypeError
+from ge2rt.jit.scope import active
 
 _HALVES = ("f16", "bf16")
-_now: ContextVar[str] = ContextVar("ge2rt.autocast", default="")
+# the dtype of the innermost block, and the trace that the block stands in
+_now: ContextVar[tuple[str, Any]] = ContextVar("ge2rt.autocast", default=("", None))
 
 
 @contextmanager
 def autocast(dtype: Any = "f16", enabled: bool = True) -> Iterator[None]:
     """Compute products (linear, conv2d, attention) of the block in ``dtype``, on f32 operands too.
 
-    Normalisations and losses are computed in f32 whatever comes in. Gradients have the operands'
-    dtypes. InvalidTypeError for a dtype that is no half precision.
+    A jitted function is the same whoever calls it: a block reaches what is traced inside of it, or
+    run outside of any trace. Normalisations and losses are computed in f32 whatever comes in.
+    Gradients have the operands' dtypes. InvalidTypeError for a dtype that is no half precision.
     """
     name = dtype_of(dtype).name
     if name not in _HALVES:
@@ -32,7 +35,7 @@ def autocast(dtype: Any = "f16", enabled: bool = True) -> Iterator[None]:
             f"autocast to {name}", argument="dtype", expected=" or ".join(_HALVES),
             next_step="leave the block out for full precision",
         )  # fmt: skip
-    token = _now.set(name if enabled else "")
+    token = _now.set((name if enabled else "", active()))
     try:
         yield
     finally:
@@ -41,8 +44,8 @@ def autocast(dtype: Any = "f16", enabled: bool = True) -> Iterator[None]:
 
 def cast_for(role: str, values: Sequence[Any]) -> list[Any]:
     """Operands of a function whose role is ``half`` or ``full``, cast where a block asks for it."""
-    half = _now.get()
-    if not half or not role:
+    half, trace = _now.get()
+    if not half or not role or trace is not active():
         return list(values)
     wanted, others = (half, ("f32",)) if role == "half" else ("f32", _HALVES)
     return [_cast(value, wanted) if _name(value) in others else value for value in values]

@@ -49,6 +49,7 @@ class Optimizer:
         self.steps = 0
         self.schedule = schedule
         self.state: dict[int, tuple[Tensor, ...]] = {}
+        self.done: dict[int, int] = {}  # steps of each parameter: some have no gradient at times
         self._plans: dict[Any, Plan] = {}  # by what a launch is for; only "lr" and "step" change
 
     def zero_grad(self) -> None:
@@ -64,18 +65,25 @@ class Optimizer:
         for group in self.groups:
             options = {k: v for k, v in group.items() if k != "params"}
             options["lr"] = options["lr"] * factor
-            if self.counted:
-                options["step"] = self.steps
-            moved = [p for p in group["params"] if p.grad is not None]
-            for parameter in moved:
-                if isinstance(parameter.grad, Coo):
-                    self._step_rows(parameter, parameter.grad.coalesce(), options)
-            for batch in _batches([p for p in moved if isinstance(p.grad, Tensor)]):
-                gradients = [each.grad for each in batch]
-                states = [self._state(each) for each in batch]
-                self._launch(batch, gradients, states, options)
-                for each in batch:
-                    each.storage().version += 1
+            counts: dict[int, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    count = self.done[id(parameter)] = self.done.get(id(parameter), 0) + 1
+                    counts[count].append(parameter)
+            for count, moved in counts.items():
+                self._move(moved, {**options, "step": count} if self.counted else options)
+
+    def _move(self, moved: Sequence[Tensor], options: Mapping[str, Any]) -> None:
+        """Move parameters that have made equally many steps."""
+        for parameter in moved:
+            if isinstance(parameter.grad, Coo):
+                self._step_rows(parameter, parameter.grad.coalesce(), options)
+        for batch in _batches([p for p in moved if isinstance(p.grad, Tensor)]):
+            gradients = [each.grad for each in batch]
+            states = [self._state(each) for each in batch]
+            self._launch(batch, gradients, states, options)
+            for each in batch:
+                each.storage().version += 1
 
     def _step_rows(self, parameter: Tensor, gradient: Coo, options: Mapping[str, Any]) -> None:
         """Move the rows that a sparse gradient names, and their part of the state, alone."""
@@ -121,6 +129,7 @@ class Optimizer:
         found: dict[str, Any] = {"steps": self.steps}
         for g, group in enumerate(self.groups):
             for n, parameter in enumerate(group["params"]):
+                found[f"{g}.{n}.steps"] = self.done.get(id(parameter), 0)
                 for name, value in zip(self.states, self._state(parameter), strict=True):
                     found[f"{g}.{n}.{name}"] = value.clone()  # type: ignore[attr-defined]
         return found
@@ -137,6 +146,7 @@ class Optimizer:
         self.steps = int(state["steps"])
         for g, group in enumerate(self.groups):
             for n, parameter in enumerate(group["params"]):
+                self.done[id(parameter)] = int(state[f"{g}.{n}.steps"])
                 for name, value in zip(self.states, self._state(parameter), strict=True):
                     given = state[f"{g}.{n}.{name}"]
                     value.copy_(given if isinstance(given, Tensor) else tensor(given))  # type: ignore[attr-defined]

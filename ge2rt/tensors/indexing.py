@@ -50,6 +50,7 @@ def _put_at(x: Tensor, index: Any, value: Any) -> None:
     """Write at arrays of indices: by the library whose array the tensor is."""
     arrays, rest = _parted(index)
     given = inplace.source_of(x, value)
+    inplace.refuse_cast(x, given, "assignment")
     plain = [dispatch.bare(each) for each in arrays]
     where = tuple(
         plain[part[1]] if isinstance(part, tuple) and part[0] == "array"

@@ -102,7 +102,7 @@ def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
             f"{what}: tensors on different devices", got=f"{x.device}, {source.device}",
             detail="device", next_step="move one: y.to(x.device)",
         )  # fmt: skip
-    _refuse_cast(x, source, what)
+    refuse_cast(x, source, what)
     if may_self_overlap(x.shape, x.geometry.strides):
         raise InvalidArgumentError(
             f"{what}: several elements of the tensor are one in memory", got=f"strides {x.strides}",
@@ -115,7 +115,8 @@ def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
     return x
 
 
-def _refuse_cast(x: Tensor, source: Tensor, what: str) -> None:
+def refuse_cast(x: Tensor, source: Tensor, what: str) -> None:
+    """TypeError where a value of one kind is to be written to a tensor of a lesser one."""
     have, want = source.dtype, x.dtype
     order = {"bool": 0, "uint": 1, "int": 1, "float": 2}
     if order.get(have.kind, 9) > order.get(want.kind, 9):

@@ -15,6 +15,7 @@ from ge2rt.tensors import dispatch
 from ge2rt.tensors.kernel_gradients import gradients, spec_of
 from ge2rt.tensors.making import empty, zeros
 from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.tape import Step
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -100,12 +101,26 @@ def _pull(
         known: dict[str, Any] = dict(zip(names, leaves, strict=False))
         known |= zip(outputs, saved, strict=False)
         known |= {f"g{name}": g for name, g in zip(outputs, cotangents, strict=False)}
-        return gradients(
-            spec, known, [names[place] for place in wanted], dict(fill.static), _beside
-        )
+        asked = [names[place] for place in wanted]
+        found = gradients(spec, known, asked, dict(fill.static), _beside)
+        given = [v for v in known.values() if isinstance(v, Tensor) and v.requires_grad]
+        if not (dispatch.mode.recording and given):
+            return found
+        step = Step(f"{spec.op} backward", given, tuple(range(len(given))), _no_more(spec))
+        return [step.produced(each) for each in found]
 
     pull.keeps_outputs = lambda: True  # type: ignore[attr-defined]
     return pull
+
+
+def _no_more(spec: KernelSpec) -> Callable[..., Sequence[Tensor]]:
+    def refuse(*_: Any) -> Sequence[Tensor]:
+        raise UnsupportedError(
+            f"the gradient of {spec.op} has no gradient itself", kernel=spec.name,
+            next_step="write the operator with NumPy's functions, or detach the gradient",
+        )  # fmt: skip
+
+    return refuse
 
 
 def _beside(leaf: Tensor, zeroed: bool) -> Tensor:

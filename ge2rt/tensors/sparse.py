@@ -31,9 +31,14 @@ class SumRows(Function):
     def forward(ctx: Context, values: Any, index: Any, count: int) -> Any:
         """By the kernel SCATTER_ROWS, in the order of the rows."""
         ctx.save_for_backward(index)
-        if values.dtype.is_float and count and values.size:
+        if not (count and values.size):
+            return zeros(count, values.shape[1], dtype=values.dtype, device=values.device)
+        if values.dtype.is_float:
             return Tensor(launch("SCATTER_ROWS", values.array, index.array, count=count))
-        return zeros(count, values.shape[1], dtype=values.dtype, device=values.device)
+        rows, where = (each.to("cpu").numpy() for each in (values, index))
+        made = np.zeros((count, rows.shape[1]), rows.dtype)
+        np.add.at(made, where, rows)
+        return tensor(made, device=values.device)
 
     @staticmethod
     def backward(ctx: Context, *cotangents: Any) -> Any:
@@ -50,6 +55,7 @@ class Coo:
     """
 
     layout = "coo"
+    __array_ufunc__ = None  # NumPy's operators leave a sparse operand to us
 
     def __init__(
         self, indices: Any, values: Any, shape: Sequence[int] | None = None, *,
@@ -199,6 +205,15 @@ class Coo:
 
     __rmul__ = __mul__
 
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __truediv__(self, divisor: Any) -> Coo:
+        return self._with(self.values / divisor)
+
     def __neg__(self) -> Coo:
         return self * -1
 
@@ -271,6 +286,7 @@ class Csr:
     """
 
     layout = "csr"
+    __array_ufunc__ = None
 
     def __init__(self, starts: Any, columns: Any, values: Any, shape: Sequence[int]) -> None:
         self.starts = np.asarray(starts, np.int64)

@@ -84,7 +84,17 @@ class Step:
                     argument=what, got=f"version {now}, saved at version {version}",
                     next_step="work on a copy: x = x.clone(), or write x = x + y",
                 )  # fmt: skip
-        return self.pull(leaves, self.saved, cotangents)
+        return self.pull(leaves, self._outputs(), cotangents)
+
+    def _outputs(self) -> list[Tensor]:
+        """Those that were saved; as results of this step where the way back is recorded itself."""
+        if not dispatch.mode.recording:
+            return self.saved
+        found = [each.detach() for each in self.saved]
+        for number, each in enumerate(found):
+            if each.dtype.is_float:
+                each.history, each.requires_grad = (self, number), True
+        return found
 
     def needs(self, place: int, cotangents: Sequence[Tensor]) -> bool:
         """Whether the pullback reads the values of a leaf, or (counted on) of an output."""
@@ -195,8 +205,8 @@ class Pull:
     ) -> bool:  # fmt: skip
         """Whether the pullback's graph has the values of a leaf, or of an output, in it."""
         op = _pullback(self.op, self.fill, self.wanted)
-        if _last_form(op) is None:
-            op.jitted.compile(*(dispatch.bare(list(each)) for each in (leaves, saved, cotangents)))
+        # another call of the kind, of an empty tensor say, may read less
+        op.jitted.compile(*(dispatch.bare(list(each)) for each in (leaves, saved, cotangents)))
         return place in _inputs_read(_last_form(op))
 
 
@@ -259,11 +269,29 @@ def backward(
     create_graph: bool = False,
 ) -> None:  # fmt: skip
     """Add to ``.grad`` of all leaves with ``requires_grad`` that led to the outputs."""
+    taken = {id(c.storage()) for c in cotangents if isinstance(c, Tensor)}
     for leaf, gradient in _walk(
         outputs, cotangents, create_graph, retain_graph or create_graph, None
     ):
-        if leaf.history is None:
-            leaf.grad = gradient if leaf.grad is None else _sum(leaf.grad, gradient, create_graph)
+        if leaf.history is not None:
+            continue
+        if leaf.grad is None:
+            leaf.grad = _own(gradient, taken, create_graph)
+        else:
+            leaf.grad = _sum(leaf.grad, gradient, create_graph)
+
+
+def _own(gradient: Any, taken: set[int], create_graph: bool) -> Any:
+    """The gradient, or a copy where its memory is another's: what changes one changes no other."""
+    from ge2rt.tensors.making import clone
+
+    if not isinstance(gradient, Tensor):
+        return gradient
+    if id(gradient.storage()) in taken:
+        with recording(create_graph):
+            return clone(gradient)
+    taken.add(id(gradient.storage()))
+    return gradient
 
 
 def grad(
@@ -297,14 +325,18 @@ def _walk(
     """(tensor, gradient) of leaves, or of the tensors in ``only``."""
     starts = [_start(o, c) for o, c in zip(outputs, cotangents, strict=True)]
     sums: dict[Any, Tensor] = {}  # (id of a step, output) or id of a leaf -> gradient
+    hooks: dict[Any, Any] = {}
     for output, cotangent in zip(outputs, starts, strict=True):
-        _add(sums, output, cotangent, create_graph)
+        _add(sums, hooks, output, cotangent, create_graph)
     wanted = {_place(each): each for each in only or ()}
     leaves = {id(output): output for output in outputs if output.history is None}
     found: list[tuple[Tensor, Tensor]] = []
     with recording(create_graph):
         for step in _order(outputs):
-            slots = [sums.pop((id(step), n), None) for n in range(step.count)]
+            slots = [
+                _hooked(sums.pop((id(step), n), None), hooks.get((id(step), n)))
+                for n in range(step.count)
+            ]
             found += [(wanted[id(step), n], g) for n, g in enumerate(slots)
                       if g is not None and (id(step), n) in wanted]  # fmt: skip
             if all(slot is None for slot in slots):
@@ -316,13 +348,21 @@ def _walk(
             for origin, gradient in zip(step.origins, step.gradients(full), strict=True):
                 if origin.history is None:
                     leaves[id(origin)] = origin
-                _add(sums, origin, gradient, create_graph)
+                _add(sums, hooks, origin, gradient, create_graph)
             if not retain:
                 step.leaves = None
-    for key, leaf in leaves.items():
-        if key in sums and (only is None or key in wanted):
-            found.append((leaf, sums[key]))
+        for key, leaf in leaves.items():
+            if key in sums and (only is None or key in wanted):
+                found.append((leaf, _hooked(sums[key], hooks.get(key))))
     yield from found
+
+
+def _hooked(gradient: Any, hooks: Any) -> Any:
+    """What a tensor's hooks make of its whole gradient."""
+    for hook in () if gradient is None else hooks or ():
+        changed = hook(gradient)
+        gradient = gradient if changed is None else changed
+    return gradient
 
 
 def _place(tensor: Tensor) -> Any:
@@ -353,11 +393,13 @@ def _start(output: Tensor, cotangent: Any) -> Tensor:
     return given
 
 
-def _add(sums: dict[Any, Tensor], tensor: Tensor, gradient: Tensor, create_graph: bool) -> None:
-    for hook in tensor.hooks or ():
-        changed = hook(gradient)
-        gradient = gradient if changed is None else changed
+def _add(
+    sums: dict[Any, Tensor], hooks: dict[Any, Any], tensor: Tensor, gradient: Tensor,
+    create_graph: bool,
+) -> None:  # fmt: skip
     key = _place(tensor)
+    if tensor.hooks:
+        hooks[key] = tensor.hooks
     before = sums.get(key)
     sums[key] = gradient if before is None else _sum(before, gradient, create_graph)
 

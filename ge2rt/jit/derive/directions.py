@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,9 +111,13 @@ def _jvp(
     return out.put_together(nodes[: len(filled)]), out.put_together(nodes[len(filled) :])
 
 
-@functools.lru_cache(maxsize=64)
 def _compiled(what: str, function: Function) -> JitFunction:
-    """What a call outside of ``@jit`` runs; kept, so that a second call compiles nothing."""
+    """What a call outside of ``@jit`` runs."""
+    # a method reads its object, which may have changed since: only functions are kept
+    return (_kept if isinstance(function, types.FunctionType) else _made)(what, function)
+
+
+def _made(what: str, function: Function) -> JitFunction:
 
     def pulled(primals: Any, cotangents: Any) -> Any:
         return _vjp(function, primals)[1](cotangents)
@@ -123,6 +128,9 @@ def _compiled(what: str, function: Function) -> JitFunction:
     return JitFunction({"result": function, "vjp": pulled, "jvp": moved}[what])
 
 
+_kept = functools.lru_cache(maxsize=64)(_made)  # a second call compiles nothing
+
+
 def clear() -> None:
     """Forget what calls outside of ``@jit`` compiled."""
-    _compiled.cache_clear()
+    _kept.cache_clear()

@@ -72,10 +72,12 @@ def _gradient(what: str, argnums: int | Sequence[int], has_aux: bool, *, both: b
             kept = more.nodes if more is not None else []
             nodes = iter(resolved([*out.nodes, *slopes, *kept], chosen.values()))
             told = out.put_together([next(nodes)])
-            trees = [
-                each.put_together([next(nodes) for _ in each.symbols]) for each in chosen.values()
-            ]
-            gradient = trees[0] if isinstance(argnums, int) else tuple(trees)
+            trees = {
+                at: each.put_together([next(nodes) for _ in each.symbols])
+                for at, each in chosen.items()
+            }
+            wanted = [trees[at % len(args)] for at in places]
+            gradient = wanted[0] if isinstance(argnums, int) else tuple(wanted)
             if more is None:
                 return (told, gradient) if both else gradient
             extra = more.put_together(list(nodes))

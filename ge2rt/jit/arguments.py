@@ -247,6 +247,12 @@ def array_key(array: Any, name: str = "") -> ArrayKey:
                 "subclasses of ndarray have rules of their own", argument=name,
                 got=type(array).__name__, next_step="pass numpy.asarray(x)",
             )  # fmt: skip
+    elif isinstance(array.device, str):
+        raise InvalidTypeError(
+            "a tensor is taken from outside of a jitted function", argument=name,
+            got=f"{array.dtype}{list(array.shape)} on {array.device}",
+            next_step="pass it as an argument, a module's by nn.functional_call(module, values, x)",
+        )  # fmt: skip
     else:
         home = f"cuda:{array.device.id}"
     shape, steps = tuple(array.shape), array.strides

@@ -249,3 +249,12 @@ def test_each_parameter_counts_its_own_steps() -> None:
     other = optim.Adam([early, late], 0.1)
     other.load_state_dict(both.state_dict())
     assert other.done == both.done
+
+
+def test_a_tensor_from_outside_of_a_jitted_function_is_refused() -> None:
+    w = ge2rt.ones(3)
+    with pytest.raises(InvalidTypeError, match="pass it as an argument"):
+        ge2rt.jit(lambda x: x * w)(np.ones(3, F32))
+    norm = nn.BatchNorm(3)
+    with pytest.raises(InvalidTypeError, match="functional_call"):
+        ge2rt.jit(lambda x: norm(x))(np.ones((4, 3), F32))

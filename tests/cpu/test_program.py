@@ -60,7 +60,8 @@ def test_a_chain_of_steps(native, steps):
     x, y = np.arange(1024, dtype=np.float32), np.ones(1024, np.float32)
     (out,) = exe.run([x, y])
     assert np.array_equal(out, x + steps)
-    assert exe.workspace == 4096 * min(steps - 1, 2)
+    # every other value lies in the output, until that is written
+    assert exe.workspace == 4096 * (0 if steps == 1 else 1 if steps == 2 or steps % 2 else 2)
     assert (exe.function(lambda *_: None) is not None) == native
 
 
@@ -589,7 +590,7 @@ def test_an_axis_with_one_element_may_have_any_stride_in_a_native_call():
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
 def test_ctrl_c_stops_a_program(native):
     """The handler runs between two of many short launches: the values are not final yet."""
-    steps, n = 400, 1_000_000
+    steps, n = 401, 1_000_000  # odd: all values in the arena lie in one place
     exe = executable(sums(steps, n))
     x, y = np.zeros(n, np.float32), np.ones(n, np.float32)
     before = {address for address, _ in exe.device.memory.live()}
@@ -652,8 +653,9 @@ def test_an_unknown_op_type_says_where(native):
 def test_the_plan_as_text():
     specialize.clear()
     text = str(executable(sums(3, 64)))
-    assert "plan sample on cpu: 3 steps, 512 bytes of workspace" in text
-    assert "%2: f32[64] temp at +0 (256 bytes)" in text
+    assert "plan sample on cpu: 3 steps, 256 bytes of workspace" in text
+    assert "%2: f32[64] temp in %4 (256 bytes)" in text
+    assert "%3: f32[64] temp at +0 (256 bytes)" in text
     assert "2: %4[64:1] = BINARY(%3[64:1], %1[64:1])  # sum 2" in text
     assert "elementwise_binary<<<(1,1,1), (256,1,1), 0>>> compiled for this shape" in text
     assert "-> elementwise_binary: 60 = declared 60" in text

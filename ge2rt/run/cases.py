@@ -30,7 +30,7 @@ SHAPES: tuple[tuple[int, ...], ...] = (
     (128, 33), (1,), (6, 1, 50), (2, 600), (0,), (40, 17, 9), (300, 20),
 )  # fmt: skip
 LAYOUTS = ("contiguous", "transposed", "sliced", "negative", "offset", "broadcast")
-QUICK, FULL = 32, 64
+QUICK, FULL = 32, 96
 LARGEST = 1 << 22  # elements of a buffer: beyond, NumPy needs minutes for the right values
 _ITEMS = 5  # of a list, at most
 _TRIES = 60  # attempts for each case that is wanted
@@ -85,7 +85,7 @@ class Case:
 
 
 def cases_for(kernel: KernelSpec, full: bool = False) -> list[Case]:
-    """Draw cases that the kernel accepts: 32 or more, 64 or more if ``full``.
+    """Draw cases that the kernel accepts: 32 or more, 96 or more if ``full``.
 
     Every dtype of every type variable is among them with something to compute, unless the kernel
     refuses it.

@@ -23,6 +23,7 @@ from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
 
 _MOST = 32  # tensors of one launch
+_MOST_PLANS = 64
 
 
 class Optimizer:
@@ -108,6 +109,8 @@ class Optimizer:
         key = default_registry().version, where.name, descs, tuple(attrs.items())
         plan = self._plans.get(key)
         if plan is None:
+            if len(self._plans) >= _MOST_PLANS:  # sparse gradients name other numbers of rows
+                self._plans.clear()
             plan = self._plans[key] = plan_for(self.op, descs, {**attrs, **now}, where)
         plan.launch([each.data_ptr() for each in tensors], 0, now)
         where.keep_alive([each.array for each in tensors], 0)

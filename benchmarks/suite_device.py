@@ -205,7 +205,7 @@ print(json.dumps([first, time.perf_counter() - start]))
 
 
 def tiers() -> list[Row]:
-    ptx = compile_text(_long_source(60), arch="sm_80").data
+    ptx = compile_text(_long_source(57), arch="sm_80").data
     count = sum(1 for line in ptx.decode().splitlines() if line.strip().endswith(";"))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "longer.ptx")

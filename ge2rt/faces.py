@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -159,13 +160,14 @@ def warmup(device: str | None = None, *, compiler: bool = True, jit: bool = True
     from ge2rt.build import compile as building  # late: the point of this function
 
     building.warmup(compiler)
-    if jit:
-        from ge2rt.jit import backend  # late, too
-
-        backend.warmup()
     default_registry()
     get_device(device).warmup()
     get_stub()
+    if jit:
+        from ge2rt.jit import rehearsal  # late, too
+
+        rehearsal.warmup(device)
+    gc.collect()  # or a collection of all that was loaded falls into the first call
 
 
 def synchronize(device: str | None = None) -> None:

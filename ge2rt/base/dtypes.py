@@ -95,7 +95,7 @@ def dtype_of(value: Any) -> DType:
         return DTYPES[value]
     text = str(value)
     if text.startswith("torch."):
-        value = text[6:]
+        text = value = text[6:]
     try:
         given = np.dtype(value)
     except TypeError:

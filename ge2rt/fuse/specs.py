@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from ge2rt.base.dtypes import DTYPES
@@ -19,8 +18,7 @@ from ge2rt.fuse import reductions
 from ge2rt.fuse.body import FREE, Input, Writer
 from ge2rt.fuse.expression import HALVES, calc_type
 from ge2rt.fuse.values import LONG
-from ge2rt.spec import expr
-from ge2rt.spec.expr import Expression
+from ge2rt.spec.expr import checked
 from ge2rt.spec.model import AttrSpec, BufferSpec, IterateSpec, KernelSpec, LaunchSpec
 
 FAULT = "fault"
@@ -36,11 +34,6 @@ def clear() -> None:
     """Forget the declarations made so far."""
     with _lock:
         _specs.clear()
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Expression:
-    return expr.parse(text)
 
 
 @dataclass(frozen=True)
@@ -145,7 +138,7 @@ def reduction_spec(writer: Writer) -> KernelSpec:
     kept, rank = len(writer.row_shape), len(writer.shape)
     whole = writer.operands.coords
     spaces = tuple(
-        IterateSpec(name, tuple(over), _parsed(axes), whole)
+        IterateSpec(name, tuple(over), checked(axes), whole)
         for name, over, axes in (
             ("out" if simple else "rows", [*full, *row], f"range(0, {kept})"),
             ("red" if simple else "columns", full, f"range({kept}, {rank})"),
@@ -221,10 +214,10 @@ def make_spec(
         inputs=tuple(b for b in _buffers(writer) if b.role == "input"),
         outputs=tuple(b for b in _buffers(writer) if b.role == "output"),
         launch=LaunchSpec(
-            tuple(_parsed(text) for text in form.grid), tuple(_parsed(text) for text in form.block)
+            tuple(checked(text) for text in form.grid), tuple(checked(text) for text in form.block)
         ),
         attrs=attrs, iterate=tuple(spaces), tunables=form.tunables,
-        prefer=tuple((name, _parsed(text)) for name, text in prefer.items()),
+        prefer=tuple((name, checked(text)) for name, text in prefer.items()),
         doc="generated for a graph",
     )  # fmt: skip
     return named(spec)

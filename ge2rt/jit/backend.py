@@ -105,18 +105,4 @@ def build_kernels(
     )  # fmt: skip
 
 
-def warmup() -> None:
-    """Load now what the first call would load: the op table, the passes, fusion, execution."""
-    from importlib import import_module
-
-    from ge2rt.ir.ops import OPS
-    from ge2rt.ir.passes import NAMES, pass_named
-
-    len(OPS)  # reads the file
-    for name in NAMES:
-        pass_named(name)
-    for name in ("ge2rt.jit.tracing", "ge2rt.fuse.lower", "ge2rt.run.program"):
-        import_module(name)
-
-
 default_build: Build = build_kernels

@@ -7,7 +7,7 @@ Rules (``rules/``) are written once for both: they ask :meth:`Emitter.type` for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 BITS = {
     "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128,
@@ -15,8 +15,7 @@ BITS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):  # of these there are many: a tuple is made in half of a record's time
     """An LLVM value: element type, SSA name or constant text, and lane count (0 = scalar)."""
 
     type: str
@@ -65,7 +64,8 @@ class Emitter:
 
     def raw(self, rhs: str, type: str, lanes: int = 0) -> Value:
         """Append ``%new = rhs`` and return it as a value of the given element type and lanes."""
-        name = f"%{self.name()}"
+        self._next += 1
+        name = f"%v.{self._next}"
         self.lines.append(f"  {name} = {rhs}")
         return Value(type, name, lanes)
 
@@ -99,8 +99,8 @@ class Emitter:
     def alike(self, values: Iterable[Value]) -> list[Value]:
         """Splat the scalars if any of the values is a vector."""
         given = list(values)
-        lanes = max((v.lanes for v in given), default=0)
-        return [self.splat(v, lanes) for v in given]
+        lanes = max([v.lanes for v in given], default=0)
+        return [v if v.lanes else self.splat(v, lanes) for v in given] if lanes else given
 
     def reinterpret(self, value: Value, type: str, lanes: int) -> Value:
         """Bitcast the whole value: ``<32 x i32>`` to ``<64 x i16>``, an i32 to ``<2 x i16>``."""
@@ -120,7 +120,8 @@ class Emitter:
     # -- operations ----------------------------------------------------------------------------
     def binary(self, op: str, a: Value, b: Value) -> Value:
         """``op`` is the LLVM opcode with its flags: ``add``, ``fmul``, ``shl``..."""
-        a, b = self.alike((a, b))
+        if a.lanes != b.lanes:
+            a, b = self.alike((a, b))
         return self.raw(f"{op} {a}, {b.text}", a.type, a.lanes)
 
     def unary(self, op: str, a: Value) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,7 +22,6 @@ SPECIALS: frozenset[str] = words(
 """Special registers, without the percent sign and the axis (PTX ISA, "Special Registers")."""
 
 _NAME = re.compile(NAME, re.ASCII)
-_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,9})", re.ASCII)
 _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-].*))?", re.ASCII)
 _ADDRESS = re.compile(rf"\[\s*({NAME})?\s*(.*?)\s*\]", re.ASCII)
 _PIECE = re.compile(r"\s*(\{[^{}]*\}|[^,{}]*?)\s*(?:,|$)", re.ASCII)
@@ -107,11 +107,11 @@ class Names:
     def resolve(self, name: str) -> Reg | Symbol:
         """What ``name`` means in the current scope."""
         scope: Scope | None = self.scope
-        numbered = _NUMBERED.fullmatch(name)
+        prefix, number = _numbered(name)
         while scope is not None:
             found = scope.names.get(name)
-            if found is None and numbered is not None:
-                found = self._of_range(scope, name, numbered[1], int(numbered[2]))
+            if found is None and number >= 0:
+                found = self._of_range(scope, name, prefix, number)
             if found is not None:
                 if isinstance(found, Reg):
                     self.registers[found.name] = self._types[found.name]
@@ -141,8 +141,8 @@ class Operands(dict[str, Operand]):
         self._names = names
 
     def __missing__(self, text: str) -> Operand:
-        operand = self._parse(text.strip())
-        self[text] = operand
+        bare = text.strip()
+        operand = self[text] = self._parse(bare) if bare == text else self[bare]
         return operand
 
     def all(self, text: str) -> tuple[Operand, ...]:
@@ -253,6 +253,15 @@ def pieces(text: str) -> list[str]:
         position = match.end()
         if text[position - 1 : position] != "," or not position:
             return found
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """A prefix and the number behind it, without leading zeros; -1 where there is none."""
+    prefix = name.rstrip(string.digits)
+    digits = name[len(prefix) :].lstrip("0") or name[-1:]
+    if len(prefix) == len(name) or len(digits) > 10:
+        return name, -1
+    return name[: -len(digits)], int(digits)
 
 
 def _offset(text: str) -> int:

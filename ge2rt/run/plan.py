@@ -13,6 +13,7 @@ from ge2rt.base.locks import ForkLock
 from ge2rt.base.once import cached_property
 from ge2rt.base.shapes import size_of
 from ge2rt.build.compile import build
+from ge2rt.build.front import front_key
 from ge2rt.build.problem import make_problem
 from ge2rt.build.records import Binary, Problem, Source
 from ge2rt.device.api import Device, Function, Launcher, LaunchShape, Module
@@ -155,6 +156,10 @@ class Plan:
                 variant = self._variants.get(aligned) or self._compile(aligned)
                 self._variants[aligned] = variant
         return variant
+
+    def find(self) -> None:
+        """Look for the compiled kernel where it would be kept."""
+        front_key(self._problem(True), self.device.props.binary_kind)
 
     def launch(
         self, buffers: Sequence[Any], stream: int = 0, attrs: Mapping[str, Any] = _NONE

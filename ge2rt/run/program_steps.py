@@ -126,6 +126,15 @@ def prepare_steps(program: Program, device: Device, hosts: Mapping[int, int]) ->
     return tuple(runs)
 
 
+def look_up(program: Program, device: Device) -> None:
+    """Take a program's kernels as far as they go without a compiler or a launch."""
+    places = {buffer.id: index for index, buffer in enumerate(program.buffers)}
+    for step in program.steps:
+        run = _prepare(program, step, device, places, places, -1)
+        if isinstance(run, KernelRun):
+            run.plan.find()
+
+
 def _prepare(
     program: Program, step: KernelStep | LibraryStep, device: Device, places: Mapping[int, int],
     bases: Mapping[int, int], flag: int,

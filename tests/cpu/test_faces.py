@@ -224,6 +224,12 @@ def test_warmup_and_synchronize():
     ge2rt.synchronize("cpu")
 
 
+def test_warmup_rehearses_without_compiling():
+    before = events.counts().get("compile", 0)
+    ge2rt.warmup("cpu", compiler=False)
+    assert events.counts().get("compile", 0) == before
+
+
 def test_clear_caches_prepares_anew_without_compiling_again():
     x = ramp(12)
     ge2rt.launch("copy", x)

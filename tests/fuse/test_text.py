@@ -20,6 +20,7 @@ from ge2rt.fuse.lower import lower
 from ge2rt.fuse.program import Choices, KernelStep
 from ge2rt.ir.graph import Graph
 from ge2rt.ir.make import make
+from ge2rt.spec.expr import parse
 from ge2rt.spec.match import match
 from ge2rt.spec.model import Bound, BufferDesc
 
@@ -84,6 +85,20 @@ def test_golden_text(name, update_golden):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["gelu", "softmax", "sum_of_squares"])
+def test_what_declarations_say_is_in_the_language(name):
+    """They are made without the check that YAML goes through."""
+    graphs = {
+        "gelu": graph_of([X], gelu(X)), "softmax": graph_of([X], softmax(X)),
+        "sum_of_squares": graph_of([X], make("sum", op("mul", X, X), axes=(0,))),
+    }  # fmt: skip
+    (step,) = lower(graphs[name]).steps
+    kernel = step.kernel
+    texts = [*kernel.launch.grid, *kernel.launch.block, *(e for _, e in kernel.prefer)]
+    texts += [space.axes for space in kernel.iterate if space.axes is not None]
+    assert {parse(str(text)).text for text in texts} == {str(text) for text in texts}
 
 
 def test_a_kernel_does_not_depend_on_extents():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,17 @@ def test_itemsize_is_numpys(name):
 def test_a_dtype_is_found_by_its_numpy_dtype(name):
     assert dtype_of(DTYPES[name].numpy) is DTYPES[name]
     assert dtype_of(name) is DTYPES[name]
+
+
+def test_torch_names_need_no_other_package():
+    """NumPy knows bfloat16 by its name only once ml_dtypes was imported."""
+    code = (
+        "from ge2rt.base.dtypes import DTYPES, dtype_of\n"
+        "for name in ('bfloat16', 'float8_e5m2', 'float16', 'uint8', 'bool'):\n"
+        "    found = dtype_of(type('D', (), {'__str__': lambda self: 'torch.' + name})())\n"
+        "    assert found.numpy_name == name, found\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("bad", [np.complex64, "c16", object, "f128x", np.dtype(">f4"), "U3"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ge2rt.ptx.ast import Address, Imm, Operand, Symbol
 from ge2rt.ptx.emit import Value
@@ -11,8 +11,7 @@ from ge2rt.ptx.lanes import Lanes, constant
 from ge2rt.ptx.lower.values import Scope, spread_lanes
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(NamedTuple):
     """Addresses of the lanes: ``pointer`` is lane 0's, or all lanes' (offsets unknown)."""
 
     pointer: Value

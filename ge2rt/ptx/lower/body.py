@@ -15,7 +15,7 @@ from ge2rt.ptx.lower.groups import groups
 from ge2rt.ptx.lower.kinds import result_lanes
 from ge2rt.ptx.lower.mbarriers import lower_mbarrier
 from ge2rt.ptx.lower.memory import MEMORY_TYPES, forget, lower_load, lower_store, space_of
-from ge2rt.ptx.lower.shape import CARRY, destinations, shape_of
+from ge2rt.ptx.lower.shape import CARRY, shape_of
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules import PURE, WARP, writes_carry
 from ge2rt.ptx.rules.operands import cast
@@ -49,18 +49,19 @@ def lower_instr(scope: Scope, instr: Instr) -> None:
 
 
 def _assign(scope: Scope, instr: Instr, results: list[Value], lanes: Lanes | None) -> None:
-    targets: list[Operand | None] = list(destinations(instr))
+    targets: tuple[Operand | None, ...] = shape_of(instr).results
     if writes_carry(instr):
-        targets.append(Reg(CARRY))
+        targets = (*targets, Reg(CARRY))
     for target, value in zip(targets, results, strict=False):
         if isinstance(target, Reg):
             scope.write(instr, target.name, value, lanes)
 
 
 def _pure(scope: Scope, instr: Instr) -> None:
-    operands = shape_of(instr).sources
+    shape = shape_of(instr)
+    operands = shape.sources
     given = [scope.lanes(o) for o in operands]
-    lanes = result_lanes(instr, given, scope.code.width, scope.code.kinds.trusted)
+    lanes = result_lanes(instr, shape, given, scope.code.width, scope.code.kinds.trusted)
     known = [v for v in given if v is not None]
     scalar = lanes is not None and len(known) == len(given)
     values = [scope.scalar(o) if scalar else scope.vector(o) for o in operands]

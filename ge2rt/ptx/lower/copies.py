@@ -11,7 +11,7 @@ from ge2rt.ptx.lanes import UNIFORM
 from ge2rt.ptx.lower.body import lower_instr
 from ge2rt.ptx.lower.messages import abort
 from ge2rt.ptx.lower.regions import Region
-from ge2rt.ptx.lower.shape import read_names, sources, written_names
+from ge2rt.ptx.lower.shape import read_names, shape_of, written_names
 from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.lower.walk import Walker
 from ge2rt.ptx.native import ABORT_BARRIER
@@ -306,7 +306,7 @@ class RegionWriter(Walker):
 
     def _count_votes(self, scope: Scope, control: Instr, mask: Value | None) -> None:
         e, word = self.e, self.word
-        vote = e.splat(scope.vector(sources(control)[-1]))
+        vote = e.splat(scope.vector(shape_of(control).sources[-1]))
         bits = e.raw(f"bitcast {vote} to {word}", word)
         here = mask or Value(word, "-1")
         for name, value in (("yes", e.binary("and", bits, here)), ("all", here)):

@@ -13,7 +13,7 @@ from ge2rt.ptx.lower import flow as flows
 from ge2rt.ptx.lower import graph, regions, ssa
 from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.functions import Callee, block_layout
-from ge2rt.ptx.lower.kinds import Analysis
+from ge2rt.ptx.lower.kinds import Analysis, Start
 from ge2rt.ptx.lower.places import places_of_callee
 from ge2rt.ptx.lower.regions import Plan
 from ge2rt.ptx.lower.shape import is_barrier, syncs_warp, takes_warp
@@ -97,9 +97,10 @@ def analysed(code: Code, *, parks: bool) -> Code:
     kinds = Analysis(apart, code.geometry, code.places, parks=parks).run()
     if apart is flow:
         return replace(code, kinds=kinds)
-    together = ssa.merge(apart, kinds)
-    if together is not apart:
-        kinds = Analysis(together, code.geometry, code.places, parks=parks).run()
+    together, names = ssa.merge(apart, kinds)
+    if names:
+        start = Start.of_merged(kinds, names)
+        kinds = Analysis(together, code.geometry, code.places, parks=parks, start=start).run()
     return replace(code, flow=together, kinds=kinds)
 
 

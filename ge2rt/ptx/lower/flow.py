@@ -17,7 +17,7 @@ from ge2rt.base.once import cached_property
 from ge2rt.ptx.ast import Function, Instr, Symbol
 from ge2rt.ptx.lower import graph
 from ge2rt.ptx.lower.graph import Loop
-from ge2rt.ptx.lower.shape import is_barrier, read_names, written_names
+from ge2rt.ptx.lower.shape import Shape, is_barrier, shape_of
 
 _EXIT = ""  # the label of the virtual node that all ends lead to
 
@@ -36,6 +36,12 @@ class Node:
     kind: str
     targets: tuple[int, ...]
     control: Instr | None = None
+
+    @cached_property
+    def steps(self) -> tuple[tuple[Instr, Shape], ...]:
+        """Each instruction with its shape, ``control`` last."""
+        control = () if self.control is None else (self.control,)
+        return tuple([(instr, shape_of(instr)) for instr in (*self.instrs, *control)])
 
 
 @dataclass
@@ -101,24 +107,20 @@ class Flow:
         """A number for each register that is read or written."""
         names: dict[str, int] = {}
         for node in self.nodes:
-            for instr in (*node.instrs, *((node.control,) if node.control else ())):
-                for name in (*written_names(instr), *read_names(instr)):
-                    names.setdefault(name, len(names))
+            for _, shape in node.steps:
+                for name in (*shape.written, *shape.read):
+                    if name not in names:
+                        names[name] = len(names)
         return names
 
     @cached_property
     def written(self) -> tuple[int, ...]:
         """Sets of registers written by each node (bar.red's result counts as the target's)."""
         number = self.registers
-        sets = [0] * len(self.nodes)
-        for at, node in enumerate(self.nodes):
-            for instr in node.instrs:
-                for name in written_names(instr):
-                    sets[at] |= 1 << number[name]
-            if node.control is not None:
-                for name in written_names(node.control):
-                    sets[at] |= 1 << number[name]
-        return tuple(sets)
+        return tuple(
+            graph.bits_of({number[name] for _, shape in node.steps for name in shape.written})
+            for node in self.nodes
+        )
 
     @cached_property
     def live_in(self) -> tuple[int, ...]:
@@ -127,12 +129,14 @@ class Flow:
         count = len(self.nodes)
         gen, kill = [0] * count, [0] * count
         for at, node in enumerate(self.nodes):
-            for instr in (*node.instrs, *((node.control,) if node.control else ())):
-                for name in read_names(instr):
-                    gen[at] |= 1 << number[name] & ~kill[at]
+            first_read, overwritten = set[int](), set[int]()
+            for instr, shape in node.steps:
+                for name in shape.read:
+                    if (register := number[name]) not in overwritten:
+                        first_read.add(register)
                 if instr.guard is None:
-                    for name in written_names(instr):
-                        kill[at] |= 1 << number[name]
+                    overwritten.update([number[name] for name in shape.written])
+            gen[at], kill[at] = graph.bits_of(first_read), graph.bits_of(overwritten)
         live = [0] * (count + 1)
         changed = True
         while changed:

@@ -7,7 +7,7 @@ block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 Edges = Sequence[Sequence[int]]
@@ -27,6 +27,14 @@ def bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+def bits_of(positions: Collection[int]) -> int:
+    """The mask with the bits at these positions set."""
+    field = bytearray(max(positions, default=-1) // 8 + 1)
+    for position in positions:
+        field[position >> 3] |= 1 << (position & 7)
+    return int.from_bytes(field, "little")
 
 
 def components(nodes: set[int], edges: Edges, skip: frozenset[tuple[int, int]]) -> list[list[int]]:

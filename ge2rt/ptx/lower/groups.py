@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ge2rt.ptx.ast import Address, Instr, Reg
 from ge2rt.ptx.emit import BITS
@@ -18,7 +19,7 @@ _WRITES = frozenset(
     ["st", "atom", "red", "cp", "call", "membar", "fence", "stmatrix", "bar", "barrier"]
 )
 _LIMIT = 8  # elements a lane
-_ORDERED = ("volatile", "relaxed", "acquire", "release")
+_APART = frozenset(("volatile", "relaxed", "acquire", "release", "v2", "v4", "v8", "param"))
 _Key = tuple[str, str, int, int]
 
 
@@ -71,7 +72,7 @@ def few(width: int) -> int:
 def _key(instr: Instr, versions: Mapping[str, int], epoch: int) -> _Key | None:
     if instr.op not in ("ld", "st") or instr.guard is not None or not instr.types:
         return None
-    if any(instr.has(m) for m in (*_ORDERED, "v2", "v4", "v8", "param")):
+    if not _APART.isdisjoint(instr.mods):
         return None
     address = instr.operands[1 if instr.op == "ld" else 0]
     if not isinstance(address, Address) or not isinstance(address.base, Reg):
@@ -81,10 +82,13 @@ def _key(instr: Instr, versions: Mapping[str, int], epoch: int) -> _Key | None:
 
 def _stride(lanes: Lanes | None, size: int) -> tuple[int, int] | None:
     """(element size, elements between neighbouring lanes), where a group could fill the gaps."""
-    if lanes is None or lanes.uniform:
-        return None
-    starts = sorted(set(lanes.offsets))
-    if len(starts) <= few(len(lanes.offsets)):
+    return None if lanes is None or lanes.uniform else _gap(lanes.offsets, size)
+
+
+@lru_cache(maxsize=1024)
+def _gap(offsets: tuple[int, ...], size: int) -> tuple[int, int] | None:
+    starts = sorted(set(offsets))
+    if len(starts) <= few(len(offsets)):
         return None
     step = min(b - a for a, b in itertools.pairwise(starts))
     count = step // size

@@ -8,9 +8,9 @@ changes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from heapq import heappop, heappush
 from operator import or_
 
 from ge2rt.ptx.ast import Address, Guard, Imm, Instr, Not, Operand, Reg, Special, Symbol
@@ -19,7 +19,7 @@ from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import Geometry
 from ge2rt.ptx.lower.graph import bits
 from ge2rt.ptx.lower.places import Places
-from ge2rt.ptx.lower.shape import destinations, shape_of, written_names
+from ge2rt.ptx.lower.shape import Shape
 from ge2rt.ptx.lower.spread import Spread, spread
 from ge2rt.ptx.lower.waits import waiting_loops
 
@@ -62,58 +62,86 @@ class Kinds:
         return self.lanes.get(name) is None
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is known before the analysis: lanes that are the least there can be, and the trusted."""
+
+    lanes: dict[str, Lanes | None]
+    changed: frozenset[str]  # whose readers have not been looked at since
+    trusted: frozenset[str] | None  # None: to be worked out
+
+    @staticmethod
+    def of_merged(kinds: Kinds, names: dict[str, str]) -> Start:
+        """After registers got the names of others whose lanes have the same offsets.
+
+        A merged register has the definitions of all that went into it: its lanes are at least what
+        those of each join to. All else is as it was.
+        """
+        lanes, changed = dict(kinds.lanes), set[str]()
+        for name, leader in names.items():
+            own, its = lanes.pop(name), lanes[leader]
+            if own != its:
+                changed.add(leader)
+                lanes[leader] = own and its and join(own, its, widen=False)
+        for name, leader in names.items():
+            if kinds.lanes[name] != lanes[leader]:
+                changed.add(leader)
+        mixed = any((a in kinds.trusted) != (b in kinds.trusted) for a, b in names.items())
+        trusted = None if mixed else kinds.trusted.difference(names)
+        return Start(lanes, frozenset(changed), trusted)
+
+
 class Analysis:
     """The fixpoint."""
 
     def __init__(
-        self, flow: Flow, geometry: Geometry, places: Places, *, parks: bool = False
-    ) -> None:
+        self, flow: Flow, geometry: Geometry, places: Places, *, parks: bool = False,
+        start: Start | None = None,
+    ) -> None:  # fmt: skip
         self._flow = flow
         self._parks = parks
         self._geometry = geometry
         self._places = places
-        self._lanes: dict[str, Lanes | None] = {}
+        self._lanes: dict[str, Lanes | None] = start.lanes if start is not None else {}
         self._steps: dict[str, int] = {}
-        self._trusted = addresses_only(flow)
-        self._writers = [
-            instr
-            for node in flow.nodes
-            for instr in (*node.instrs, *((node.control,) if node.kind == "barrier" else ()))
-            if instr is not None and written_names(instr)
-        ]
+        trusted = start.trusted if start is not None else None
+        self._trusted = addresses_only(flow) if trusted is None else trusted
+        self._writers = [step for node in flow.nodes for step in node.steps if step[1].written]
         self._defined = set[str]()
         self._readers: dict[str, list[int]] = {}  # places among the writers
-        for at, instr in enumerate(self._writers):
-            shape = shape_of(instr)
+        for at, (_, shape) in enumerate(self._writers):
             self._defined.update(shape.written)
             for name in shape.read:
                 self._readers.setdefault(name, []).append(at)
-        self._again = set(range(len(self._writers)))
+        self._again = set[int]()
+        if start is None:
+            self._again.update(range(len(self._writers)))
+        else:
+            self._look_again(start.changed)
 
     def run(self) -> Kinds:
         """Iterate to the end."""
         flow = self._flow
         waiting = waiting_loops(flow)
-        forced: set[str] = set()
         names = list(flow.registers)
         while True:
-            self._settle(forced)
+            self._settle()
             divergent = frozenset(n for n in range(len(flow.nodes)) if self._parts(n))
             found = spread(flow, divergent, waiting, self._parks)
-            wanted = {names[r] for r in bits(reduce(or_, found.blends, 0))}
-            if wanted <= forced:
+            blended = (names[r] for r in bits(reduce(or_, found.blends, 0)))
+            varying = [name for name in blended if self._lanes.get(name, UNIFORM) is not None]
+            if not varying:
                 break
-            forced |= wanted
-            self._lanes.update(dict.fromkeys(forced))
-            self._look_again(forced)
+            self._lanes.update(dict.fromkeys(varying))
+            self._look_again(varying)
         for name in names:
             self._lanes.setdefault(name, UNIFORM)  # read but never written
         return Kinds(self._lanes, divergent, found, self._trusted)
 
-    def _settle(self, forced: set[str]) -> None:
+    def _settle(self) -> None:
         """Sweep to the end. Definitions in a circle that starts from no value start uniform."""
         while True:
-            while self._sweep(forced):
+            while self._sweep():
                 pass
             stuck = self._defined - self._lanes.keys()
             if not stuck:
@@ -121,38 +149,35 @@ class Analysis:
             self._lanes.update(dict.fromkeys(stuck, UNIFORM))
             self._look_again(stuck)
 
-    def _sweep(self, forced: set[str]) -> bool:
+    def _sweep(self) -> bool:
         """Look again, in textual order, at what reads a changed register."""
-        queued, self._again = self._again, set()
-        queue = sorted(queued)
-        while queue:
-            at = heappop(queue)
-            queued.discard(at)
-            for name in self._step(self._writers[at], forced):
+        again, self._again = self._again, set[int]()
+        due = bytearray(len(self._writers))
+        for at in again:
+            due[at] = 1
+        at = due.find(1)
+        while at >= 0:
+            for name in self._step(*self._writers[at]):
                 for reader in self._readers.get(name, ()):
                     if reader <= at:
                         self._again.add(reader)
-                    elif reader not in queued:
-                        queued.add(reader)
-                        heappush(queue, reader)
+                    else:
+                        due[reader] = 1
+            at = due.find(1, at + 1)
         return bool(self._again)
 
-    def _look_again(self, names: set[str]) -> None:
+    def _look_again(self, names: Iterable[str]) -> None:
         for name in names:
             self._again.update(self._readers.get(name, ()))
 
-    def _step(self, instr: Instr, forced: set[str]) -> list[str]:
+    def _step(self, instr: Instr, shape: Shape) -> list[str]:
         """Registers whose lanes an instruction changed."""
-        result = self.result(instr)
+        result = self._result(instr, shape)
         if isinstance(result, str):
             return []
         if instr.guard is not None and self._guard(instr.guard) is None:
             result = None
-        return [
-            name
-            for name in written_names(instr)
-            if self._define(name, None if name in forced else result)
-        ]
+        return [name for name in shape.written if self._define(name, result)]
 
     def _define(self, name: str, result: Lanes | None) -> bool:
         if name not in self._lanes:
@@ -201,10 +226,9 @@ class Analysis:
             return UNIFORM if operand.base is None else self.operand(operand.base)
         return UNIFORM
 
-    def result(self, instr: Instr) -> Lanes | str | None:
+    def _result(self, instr: Instr, shape: Shape) -> Lanes | str | None:
         """Lanes of the destinations, or ``"unknown"`` while a source has no definition yet."""
         lanes, given = self._lanes, list[Lanes | None]()
-        shape = shape_of(instr)
         for operand, name in zip(shape.sources, shape.registers, strict=True):
             if name is None:
                 given.append(self.operand(operand))
@@ -214,11 +238,11 @@ class Analysis:
                 return "unknown"
             else:
                 given.append(UNIFORM)  # read but never written: any value will do
-        return result_lanes(instr, given, self._geometry.width, self._trusted)
+        return result_lanes(instr, shape, given, self._geometry.width, self._trusted)
 
 
 def result_lanes(
-    instr: Instr, given: list[Lanes | None], width: int, trusted: frozenset[str]
+    instr: Instr, shape: Shape, given: list[Lanes | None], width: int, trusted: frozenset[str]
 ) -> Lanes | None:
     """Lanes of what ``instr`` yields from sources with the given lanes."""
     if width == 1:
@@ -229,10 +253,9 @@ def result_lanes(
         return UNIFORM if given and given[0] is not None and given[0].uniform else None
     if instr.op in ("bar", "barrier", "call"):
         return UNIFORM
-    results = destinations(instr)
-    if len(results) != 1:
+    if len(shape.results) != 1:
         return UNIFORM if all(v is not None and v.uniform for v in given) else None
-    only = results[0]
+    only = shape.results[0]
     return transfer(instr, given, isinstance(only, Reg) and only.name in trusted)
 
 
@@ -241,17 +264,16 @@ def addresses_only(flow: Flow) -> frozenset[str]:
     doubtful: set[str] = set()
     feeds: dict[str, list[str]] = {}
     for node in flow.nodes:
-        for instr in (*node.instrs, *((node.control,) if node.control else ())):
-            written = written_names(instr)
-            step = instr.op in _ADDRESS_STEPS and len(written) == 1
-            for operand in shape_of(instr).sources:
-                if isinstance(operand, Reg):
-                    if step:
-                        feeds.setdefault(written[0], []).append(operand.name)
-                    else:
-                        doubtful.add(operand.name)
-                elif isinstance(operand, Not) and isinstance(operand.operand, Reg):
-                    doubtful.add(operand.operand.name)
+        for instr, shape in node.steps:
+            named = [
+                name
+                for operand, name in zip(shape.sources, shape.registers, strict=True)
+                if name is not None and type(operand) is not Address
+            ]
+            if instr.op in _ADDRESS_STEPS and len(shape.written) == 1:
+                feeds.setdefault(shape.written[0], []).extend(named)
+            else:
+                doubtful.update(named)
             if instr.guard is not None:
                 doubtful.add(instr.guard.reg.name)
     work = list(doubtful)

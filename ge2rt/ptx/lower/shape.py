@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ge2rt.ptx.ast import Address, Imm, Instr, Not, Operand, Pair, Reg, Vector
 
@@ -37,6 +37,7 @@ NO_RESULT = frozenset(
     ]
 )
 BARRIER = frozenset(("bar", "barrier"))
+_SOMETIMES = BARRIER | {"mbarrier", "wmma"}  # by their form, see ``has_result``
 
 
 def is_barrier(instr: Instr) -> bool:
@@ -63,13 +64,12 @@ def takes_warp(instr: Instr) -> bool:
 
 def has_result(instr: Instr) -> bool:
     """Whether the first operand is a destination."""
-    if instr.op in BARRIER:
-        return instr.has("red")
-    if instr.op == "mbarrier":
+    op = instr.op
+    if op not in _SOMETIMES:
+        return op not in NO_RESULT and bool(instr.operands)
+    if op == "mbarrier":
         return not isinstance(instr.operands[0], Address)
-    if instr.op == "wmma":
-        return not instr.has("store")
-    return instr.op not in NO_RESULT and bool(instr.operands)
+    return not instr.has("store") if op == "wmma" else instr.has("red")
 
 
 def flatten(operand: Operand | None) -> tuple[Operand | None, ...]:
@@ -79,26 +79,6 @@ def flatten(operand: Operand | None) -> tuple[Operand | None, ...]:
     if isinstance(operand, Pair):
         return (*flatten(operand.first), *flatten(operand.second))
     return (operand,)
-
-
-def destinations(instr: Instr) -> tuple[Operand | None, ...]:
-    """The written operands (None for the sink ``_``)."""
-    if instr.op == "call":
-        return flatten(instr.operands[0])
-    return flatten(instr.operands[0]) if has_result(instr) else ()
-
-
-def sources(instr: Instr) -> tuple[Operand, ...]:
-    """The read operands in textual order, vectors flattened; addresses stay whole.
-
-    The condition code stands last where it is read, as the rules want it.
-    """
-    if instr.op == "call":
-        given = tuple(o for o in flatten(instr.operands[2]) if o is not None)
-        return (*given, instr.operands[1]) if isinstance(instr.operands[1], Reg) else given
-    first = int(has_result(instr))
-    found = tuple(o for part in instr.operands[first:] for o in flatten(part) if o is not None)
-    return (*found, Reg(CARRY)) if instr.op in ("addc", "subc", "madc") else found
 
 
 def register_of(operand: Operand | None) -> Reg | None:
@@ -112,13 +92,13 @@ def register_of(operand: Operand | None) -> Reg | None:
     return None
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What an instruction reads and writes."""
+class Shape(NamedTuple):
+    """What an instruction reads and writes, vectors and pairs as their items."""
 
+    results: tuple[Operand | None, ...]  # the destinations (None for the sink ``_``)
     written: tuple[str, ...]
     read: tuple[str, ...]  # the guard included
-    sources: tuple[Operand, ...]
+    sources: tuple[Operand, ...]  # in textual order, addresses whole; a condition code read is last
     registers: tuple[str | None, ...]  # what each source reads, if it reads a register
 
 
@@ -131,17 +111,39 @@ def shape_of(instr: Instr) -> Shape:
 
 
 def _shape(instr: Instr) -> Shape:
-    operands = sources(instr)
-    written = [o.name for o in destinations(instr) if isinstance(o, Reg)]
-    registers = tuple(None if r is None else r.name for r in map(register_of, operands))
+    op, operands = instr.op, instr.operands
+    if op == "call":  # returns, target, arguments, prototype
+        target = operands[1:2] if isinstance(operands[1], Reg) else ()
+        targets, given = operands[:1], (operands[2], *target)
+    else:
+        first = has_result(instr)
+        targets, given = operands[:first], operands[first:]
+    results, sources = _items(targets), tuple([o for o in _items(given) if o is not None])
+    if op in _READS_CARRY:
+        sources = (*sources, Reg(CARRY))
+    written = [o.name for o in results if type(o) is Reg]
+    registers = tuple([o.name if type(o) is Reg else _name_of(o) for o in sources])
     read = [name for name in registers if name is not None]
     if instr.guard is not None:
         read.append(instr.guard.reg.name)
     if "cc" in instr.mods:
         written.append(CARRY)
-    return Shape(tuple(written), tuple(read), operands, registers)
+    return Shape(results, tuple(written), tuple(read), sources, registers)
 
 
+def _items(operands: tuple[Operand, ...]) -> tuple[Operand | None, ...]:
+    for operand in operands:
+        if type(operand) is Vector or type(operand) is Pair:
+            return tuple([item for part in operands for item in flatten(part)])
+    return operands
+
+
+def _name_of(operand: Operand) -> str | None:
+    register = register_of(operand)
+    return None if register is None else register.name
+
+
+_READS_CARRY = frozenset(("addc", "subc", "madc"))
 CARRY = "%carry"  # the condition code of add.cc and its kin, as a register of type pred
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ge2rt.ptx.ast import Address, Guard, Instr, Not, Operand, Pair, Reg, Vector
 from ge2rt.ptx.lower.flow import Flow, Node
 from ge2rt.ptx.lower.kinds import Kinds
-from ge2rt.ptx.lower.shape import CARRY, has_result, read_names, written_names
+from ge2rt.ptx.lower.shape import CARRY, has_result
 
 _MARK = "'"
 _Copy = tuple[str, str]  # target, source
@@ -79,20 +79,17 @@ def _out(leaving: list[dict[str, str]], entering: list[dict[str, str]], at: int,
 def _defined_twice(flow: Flow) -> list[str]:
     counts: dict[str, int] = {}
     for node in flow.nodes:
-        for instr in node.instrs:
-            for name in written_names(instr):
-                counts[name] = counts.get(name, 0) + 1
-        if node.control is not None:
-            for name in written_names(node.control):
-                counts[name] = -1 << 30  # written between nodes
+        for instr, shape in node.steps:
+            for name in shape.written:  # those of the control are written between nodes
+                counts[name] = counts.get(name, 0) + 1 if instr is not node.control else -1 << 30
     return [name for name, count in counts.items() if count > 1 and name != CARRY]
 
 
 def _last_names(node: Node, at: int, many: set[str]) -> dict[str, str]:
     last: dict[str, str] = {}
-    for index, instr in enumerate(node.instrs):
+    for index, (instr, shape) in enumerate(node.steps[: len(node.instrs)]):
         if instr.guard is None:
-            for name in written_names(instr):
+            for name in shape.written:
                 if name in many:
                     last[name] = f"{name}{_MARK}{at}.{index}"
     return last
@@ -103,9 +100,9 @@ def _renamed_node(
     types: dict[str, str],
 ) -> Node:  # fmt: skip
     instrs: list[Instr] = []
-    for index, instr in enumerate(node.instrs):
-        written = [n for n in written_names(instr) if n in many]
-        if not written and not any(n in many for n in read_names(instr)):
+    for index, (instr, shape) in enumerate(node.steps[: len(node.instrs)]):
+        written = [n for n in shape.written if n in many]
+        if not written and many.isdisjoint(shape.read):
             instrs.append(instr)
             continue
         reads = dict(current)
@@ -137,8 +134,11 @@ def is_copy(instr: Instr) -> _Copy | None:
     return (target.name, source.name) if same else None
 
 
-def merge(flow: Flow, kinds: Kinds) -> Flow:
-    """Drop the copies between names of one kind: both varying, or both with the same offsets."""
+def merge(flow: Flow, kinds: Kinds) -> tuple[Flow, dict[str, str]]:
+    """Drop the copies between names of one kind: both varying, or both with the same offsets.
+
+    Returns the new name of each register that got one, too.
+    """
     leader: dict[str, str] = {}
 
     def find(name: str) -> str:
@@ -155,20 +155,21 @@ def merge(flow: Flow, kinds: Kinds) -> Flow:
             if a != b and _alike(kinds, copy[0], copy[1]):
                 leader[a] = b
     if not leader:
-        return flow
+        return flow, {}
     names = {name: find(name) for name in leader}
+    merged = names.keys()
     nodes = []
     for node in flow.nodes:
         instrs = []
-        for instr in node.instrs:
+        for instr, shape in node.steps[: len(node.instrs)]:
             copy = is_copy(instr)
             if copy is not None and find(copy[0]) == find(copy[1]):
                 continue
-            touched = any(n in names for n in (*read_names(instr), *written_names(instr)))
+            touched = not (merged.isdisjoint(shape.read) and merged.isdisjoint(shape.written))
             instrs.append(rename(instr, names, names) if touched else instr)
         control = node.control and rename(node.control, names, names)
         nodes.append(replace(node, instrs=tuple(instrs), control=control))
-    return Flow(tuple(nodes), flow.loops)
+    return Flow(tuple(nodes), flow.loops), names
 
 
 def _alike(kinds: Kinds, a: str, b: str) -> bool:
@@ -185,12 +186,12 @@ def rename(instr: Instr, written: dict[str, str], read: dict[str, str]) -> Instr
     """An instruction with other names for its destinations and its sources."""
     first = 1 if instr.op != "call" and has_result(instr) else 0
     operands = tuple(
-        _operand(o, written if at < first else read) for at, o in enumerate(instr.operands)
+        [_operand(o, written if at < first else read) for at, o in enumerate(instr.operands)]
     )
     guard = instr.guard
     if guard is not None and guard.reg.name in read:
         guard = Guard(Reg(read[guard.reg.name]), guard.negated)
-    return replace(instr, operands=operands, guard=guard)
+    return Instr(instr.op, instr.mods, operands, guard, instr.line, instr.types, instr.loc)
 
 
 def _operand(operand: Operand, names: dict[str, str]) -> Operand:

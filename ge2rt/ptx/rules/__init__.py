@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ge2rt.ptx.ast import Instr
 from ge2rt.ptx.emit import Emitter, Value
 from ge2rt.ptx.rules import bits, compare, convert, floating, integer, matrix, move, warp, wmma
 from ge2rt.ptx.rules.api import PureRule, WarpRule
-from ge2rt.ptx.rules.operands import TYPES, types_of, unsplat, unsupported
+from ge2rt.ptx.rules.operands import TYPES, unsplat, unsupported
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,19 @@ ROWS: dict[str, list[Row]] = _rows()
 
 def find_row(instr: Instr) -> Row:
     """The row that knows ``instr``; UnsupportedError where no row does."""
-    types = types_of(instr)
-    last = types[-1].name if types else ""
-    extra = {m for m in instr.mods if m not in TYPES}
-    for row in ROWS.get(instr.op, ()):
-        if last in row.types and extra <= row.mods:
-            return row
-    raise unsupported(instr)
+    row = _row_of(instr.op, instr.mods)
+    if row is None:
+        raise unsupported(instr)
+    return row
+
+
+@lru_cache(maxsize=4096)
+def _row_of(op: str, mods: tuple[str, ...]) -> Row | None:
+    types = [mod for mod in mods if mod in TYPES]
+    last = types[-1] if types else ""
+    extra = set(mods).difference(TYPES)
+    fitting = (row for row in ROWS.get(op, ()) if last in row.types and extra <= row.mods)
+    return next(fitting, None)
 
 
 def _pure(e: Emitter, instr: Instr, sources: Sequence[Value]) -> list[Value]:

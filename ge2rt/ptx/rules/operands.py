@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Instr
@@ -59,9 +60,14 @@ TYPES: dict[str, PtxType] = {
 }
 
 
-def types_of(instr: Instr) -> list[PtxType]:
+def types_of(instr: Instr) -> tuple[PtxType, ...]:
     """The types among the dotted parts, in order."""
-    return [TYPES[mod] for mod in instr.mods if mod in TYPES]
+    return _types_among(instr.mods)
+
+
+@lru_cache(maxsize=4096)
+def _types_among(mods: tuple[str, ...]) -> tuple[PtxType, ...]:
+    return tuple([TYPES[mod] for mod in mods if mod in TYPES])
 
 
 def unsupported(instr: Instr, why: str = "") -> UnsupportedError:

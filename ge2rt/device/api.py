@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from ge2rt.base.dtypes import DType
 from ge2rt.base.errors import UnsupportedError
+from ge2rt.device.array import DeviceArray
 
 Dim3: TypeAlias = tuple[int, int, int]
 
@@ -166,10 +167,11 @@ class Device(abc.ABC):
         return
 
     def empty(self, shape: Sequence[int], dtype: DType, like: Any = None) -> Any:
-        """A fresh array on this device, of the same library as ``like`` where that is possible."""
-        raise UnsupportedError(
-            f"device {self.name} cannot allocate arrays", next_step="pass out=", detail="device"
-        )
+        """A fresh array on this device, of the same library as ``like`` where that is possible.
+
+        A :class:`DeviceArray` in the device's ``memory``, unless the device has arrays of its own.
+        """
+        return DeviceArray.fresh(self, shape, dtype)
 
     def view(
         self, root: Any, dtype: DType, shape: Sequence[int], strides: Sequence[int], offset: int
@@ -179,7 +181,8 @@ class Device(abc.ABC):
         They stay within that memory: the caller has checked it. ``offset`` counts from the lowest
         address.
         """
-        raise UnsupportedError(f"device {self.name} has no views of arrays", detail="device")
+        found: DeviceArray = root.view(dtype, shape, strides, offset)
+        return found
 
     def keep_alive(self, objects: Sequence[Any], stream: int) -> None:
         """Hold ``objects`` until the work enqueued so far on ``stream`` is done.

@@ -16,6 +16,7 @@ import numpy as np
 from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import contiguous_strides
+from ge2rt.device.array import DeviceArray
 
 _DLPACK_CPU = (1, 3)  # kDLCPU, kDLCUDAHost
 _MOST_WRAPPERS = 8
@@ -27,7 +28,7 @@ class Operand:
     """An array as kernels see it. ``strides`` are in elements and may be negative.
 
     ``source`` is the object that was described, ``keepalive`` what holds the memory. ``device`` is
-    ``"cpu"`` or ``"cuda:N"``.
+    ``"cpu"``, ``"cuda:N"`` or that of a device from outside.
     """
 
     address: int
@@ -95,6 +96,8 @@ def _describe(obj: Any, depth: int = 0) -> Operand | None:
         raise InvalidTypeError("masked arrays are not supported", next_step="fill the mask first")
     if isinstance(obj, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(obj), obj)
+    if isinstance(obj, DeviceArray):
+        return _from_device(obj)
     if hasattr(obj, "data_ptr") and hasattr(obj, "stride"):
         return _from_torch(obj)
     cuda = getattr(obj, "__cuda_array_interface__", None)
@@ -119,6 +122,15 @@ def _from_numpy(array: np.ndarray[Any, Any], source: Any) -> Operand:
         strides=_in_elements(array.strides, array.shape, dtype),
         dtype=dtype, device="cpu", source=source, keepalive=array,
         readonly=not array.flags.writeable,
+    )  # fmt: skip
+
+
+def _from_device(array: DeviceArray) -> Operand:
+    dtype = dtype_of(array.dtype)
+    return Operand(
+        address=array.address, shape=array.shape,
+        strides=_in_elements(array.strides, array.shape, dtype),
+        dtype=dtype, device=array.device.name, source=array, keepalive=array,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import canonical_strides, is_contiguous
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
+from ge2rt.device.array import DeviceArray
 from ge2rt.device.pointers import address_of
 from ge2rt.jit.traced import Traced
 from ge2rt.jit.trees import Structure, flatten
@@ -199,7 +200,7 @@ def leaf_key(leaf: Any, name: str, *, static: bool) -> LeafKey:
     """What a leaf is to the compiled code."""
     if static:
         return static_key(leaf, name)
-    if isinstance(leaf, np.ndarray) or _is_cuda(leaf):
+    if isinstance(leaf, np.ndarray) or _lies_elsewhere(leaf):
         return array_key(leaf, name)
     if isinstance(leaf, np.generic):
         return ArrayKey((), None, _dtype_name(leaf, name), "cpu")
@@ -247,6 +248,8 @@ def array_key(array: Any, name: str = "") -> ArrayKey:
                 "subclasses of ndarray have rules of their own", argument=name,
                 got=type(array).__name__, next_step="pass numpy.asarray(x)",
             )  # fmt: skip
+    elif isinstance(array, DeviceArray):
+        home = array.device.name
     elif isinstance(array.device, str):
         raise InvalidTypeError(
             "a tensor is taken from outside of a jitted function", argument=name,
@@ -315,6 +318,7 @@ def _dtype_name(array: Any, name: str) -> str:
     return found.name
 
 
-def _is_cuda(leaf: Any) -> bool:
+def _lies_elsewhere(leaf: Any) -> bool:
+    """Whether it is an array of a device: CuPy's, or that of a device without a library."""
     cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(leaf, cupy.ndarray)
+    return isinstance(leaf, DeviceArray) or (cupy is not None and isinstance(leaf, cupy.ndarray))

@@ -17,6 +17,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.shapes import contiguous_strides
+from ge2rt.device.array import DeviceArray
 from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried, told
 from ge2rt.jit.trees import Branch, Structure
 
@@ -48,7 +49,9 @@ class _Writer:
         self.ranges = {place: (least, most) for place, least, most in ranges}
         self.native = native
         self.lines: list[str] = []
-        self.scope: dict[str, Any] = {"MISS": MISS, "ndarray": np.ndarray}
+        self.scope: dict[str, Any] = {
+            "MISS": MISS, "ndarray": np.ndarray, "device_array": DeviceArray,
+        }  # fmt: skip
         if "cupy" in sys.modules:
             self.scope["cuda_array"] = sys.modules["cupy"].ndarray
         self.leaves: list[str] = []
@@ -105,13 +108,16 @@ class _Writer:
         local, dtype = self.let(expression), DTYPES[key.dtype].numpy
         steps = contiguous_strides(key.shape) if key.strides is None else key.strides
         strides = tuple(step * dtype.itemsize for step in steps)
-        kind = "ndarray" if key.on_host else "cuda_array"
+        place, _, number = key.home.partition(":")
+        kind = {"cpu": "ndarray", "cuda": "cuda_array"}.get(place, "device_array")
         self.require(
             f"type({local}) is {kind} and {local}.dtype is {self.name(dtype)} and "
             f"{local}.shape == {key.shape} and {local}.strides == {strides}"
         )
-        if not key.on_host:
-            self.require(f"{local}.device.id == {int(key.home.partition(':')[2])}")
+        if place == "cuda":
+            self.require(f"{local}.device.id == {int(number)}")
+        elif place != "cpu":
+            self.require(f"{local}.device.name == {key.home!r}")
         return local
 
     def _static(self, local: str, key: StaticKey) -> None:

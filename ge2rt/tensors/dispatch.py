@@ -15,6 +15,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidTypeError, UnsupportedError
+from ge2rt.device.array import DeviceArray
 from ge2rt.jit.trees import flatten, parts_of, unflatten
 from ge2rt.spec.suggest import did_you_mean
 from ge2rt.tensors.operators import Operator, table
@@ -135,7 +136,7 @@ def _option(op: Operator, name: str, value: Any) -> Any:
 
 def wrapped(result: Any) -> Any:
     """Tensors in place of arrays."""
-    if isinstance(result, np.ndarray) or hasattr(result, "__cuda_array_interface__"):
+    if isinstance(result, (np.ndarray, DeviceArray)) or hasattr(result, "__cuda_array_interface__"):
         return Tensor(result)
     if parts_of(result) is not None:
         leaves, structure, _ = flatten(result)

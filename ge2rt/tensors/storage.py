@@ -10,6 +10,7 @@ from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.shapes import byte_span
 from ge2rt.device.api import Device
+from ge2rt.device.array import DeviceArray
 from ge2rt.tensors.geometry import Geometry
 
 
@@ -85,4 +86,4 @@ def _owner(array: Any) -> Any:
 def _address(array: Any) -> int:
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
-    return int(array.data.ptr)
+    return int(array.address if isinstance(array, DeviceArray) else array.data.ptr)

@@ -11,6 +11,7 @@ from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import canonical_strides, size_of
 from ge2rt.device.api import Device
+from ge2rt.device.array import DeviceArray
 from ge2rt.device.registry import get_device
 from ge2rt.spec.model import BufferDesc
 from ge2rt.tensors import geometry as geo
@@ -294,6 +295,8 @@ def _home(array: Any) -> Device:
     """The device on which an array lies."""
     if isinstance(array, np.ndarray):
         return get_device("cpu")
+    if isinstance(array, DeviceArray):
+        return array.device
     return get_device(f"cuda:{array.device.id}")
 
 

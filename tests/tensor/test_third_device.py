@@ -1,0 +1,163 @@
+"""A device that is registered from outside takes part, with memory of its own."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ge2rt
+import ge2rt.nn.functional as F
+from ge2rt.base.errors import InvalidTypeError, UnsupportedError
+from ge2rt.device.api import Device, Memory
+from ge2rt.device.array import DeviceArray
+from ge2rt.device.registry import register_device
+from ge2rt.tensors import dispatch
+
+F32 = np.float32
+RNG = np.random.default_rng(5)
+
+
+class FarMemory(Memory):
+    """Memory that only copies reach; it counts what is held."""
+
+    def __init__(self, inner: Memory) -> None:
+        self.inner, self.held = inner, dict[int, int]()
+
+    def allocate(self, nbytes: int) -> int:
+        address = self.inner.allocate(nbytes)
+        if address:
+            self.held[address] = nbytes
+        return address
+
+    def free(self, address: int) -> None:
+        self.held.pop(address, None)
+        self.inner.free(address)
+
+    def write(self, address: int, data: Any) -> None:
+        self.inner.write(address, data)
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        return self.inner.read(address, nbytes)
+
+    def fill(self, address: int, value: int, nbytes: int) -> None:
+        self.inner.fill(address, value, nbytes)
+
+
+class Far(Device):
+    """A device by the abstract classes alone: it runs kernels, but shows no arrays to the host."""
+
+    def __init__(self, index: int) -> None:
+        self.inner = ge2rt.get_device("cpu")
+        self.props = replace(self.inner.props, kind="far", name="far away")
+        self.index = index
+        self.memory = FarMemory(self.inner.memory)
+        self.loaded = 0
+
+    def load(self, binary: bytes, kind: str, key: str, line_map: object = None) -> Any:
+        self.loaded += 1
+        return self.inner.load(binary, kind, key, line_map)
+
+    def create_stream(self) -> int:
+        return self.inner.create_stream()
+
+    def destroy_stream(self, stream: int) -> None:
+        self.inner.destroy_stream(stream)
+
+    def check_stream(self, stream: int) -> None:
+        self.inner.check_stream(stream)
+
+    def synchronize(self, stream: int | None = None) -> None:
+        self.inner.synchronize(stream)
+
+
+@pytest.fixture
+def far() -> Iterator[Far]:
+    register_device("far", Far)
+    dispatch.register("far")(dispatch.dense)
+    try:
+        yield ge2rt.get_device("far")  # type: ignore[misc]
+    finally:
+        del dispatch.BACKENDS["far", "strided"]
+
+
+def test_tensors_live_in_its_memory(far: Far) -> None:
+    values = RNG.standard_normal((3, 4)).astype(F32)
+    x = ge2rt.tensor(values, device="far")
+    assert isinstance(x.array, DeviceArray)
+    assert (x.device, x.shape, x.strides, x.storage().nbytes) == ("far", (3, 4), (4, 1), 48)
+    assert x.data_ptr() in far.memory.held
+    np.testing.assert_array_equal(x.numpy(), values)
+    np.testing.assert_array_equal(x[::-1, 1:].numpy(), values[::-1, 1:])
+    np.testing.assert_array_equal(x.T[2].numpy(), values.T[2])
+    assert x.T.storage() is x.storage()
+    assert not x.T.is_contiguous()
+    assert x[1, 2].item() == values[1, 2]
+    assert "device='far'" in repr(x)
+    np.testing.assert_array_equal(x.to("cpu").numpy(), values)
+    y = x[1:]
+    address = x.data_ptr()
+    del x
+    gc.collect()
+    assert address in far.memory.held  # the view holds it
+    del y
+    gc.collect()
+    assert address not in far.memory.held
+
+
+def test_operators_run_on_its_kernels(far: Far) -> None:
+    a, b = (RNG.standard_normal(s).astype(F32) for s in ((3, 4), (4, 5)))
+    x, w = (ge2rt.tensor(v, device="far") for v in (a, b))
+    before = far.loaded
+    y = (x @ w).tanh().sum(axis=0) * 2
+    assert far.loaded > before
+    assert y.device == "far"
+    np.testing.assert_allclose(y.numpy(), np.tanh(a @ b).sum(0) * 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose((x.T + 1).numpy(), a.T + 1, rtol=1e-6)
+    x[1] = 7.0
+    x += 1
+    np.testing.assert_array_equal(x[1].numpy(), np.full(4, 8, F32))
+
+
+def test_gradients_flow_there(far: Far) -> None:
+    a, b = (RNG.standard_normal(s).astype(F32) for s in ((6, 4), (4, 3)))
+    labels = np.array([0, 2, 1, 1, 0, 2])
+    found = []
+    for device in ("cpu", "far"):
+        x = ge2rt.tensor(a, device=device)
+        w = ge2rt.tensor(b, device=device, requires_grad=True)
+        loss = F.cross_entropy(x @ w, ge2rt.tensor(labels, device=device))
+        loss.backward()
+        assert w.grad is not None
+        assert w.grad.device == device
+        found.append((loss.item(), w.grad.numpy()))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+def test_it_is_told_apart(far: Far) -> None:
+    x = ge2rt.ones(2, device="far")
+    with pytest.raises(InvalidTypeError, match="different devices"):
+        x + ge2rt.ones(2)
+    assert "strided on far: ge2rt.tensors.dispatch.dense" in str(dispatch.explain("add", x, x))
+    np.testing.assert_array_equal(ge2rt.launch("copy", x.array).get(), [1, 1])
+    backend = dispatch.BACKENDS.pop(("far", "strided"))
+    try:
+        with pytest.raises(UnsupportedError, match="no implementation for strided tensors on far"):
+            x + x
+    finally:
+        dispatch.BACKENDS["far", "strided"] = backend
+
+
+def test_an_operator_of_its_own(far: Far) -> None:
+    def noted(op: Any, args: Any, options: Any) -> Any:
+        return ge2rt.tensor(args[0].detach().numpy() * 10, device="far")
+
+    dispatch.register("far", name="negative")(noted)
+    x = ge2rt.ones(3, device="far")
+    np.testing.assert_array_equal((-x).numpy(), [10, 10, 10])
+    np.testing.assert_array_equal((x * 2).numpy(), [2, 2, 2])

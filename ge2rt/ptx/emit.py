@@ -162,8 +162,9 @@ class Emitter:
         lanes, result = given[0].lanes, type or given[0].type
         full = f"<{lanes} x {result}>" if lanes else result
         name = f"{intrinsic}.{_suffix(result, lanes)}"
-        signature = ", ".join(v.full_type for v in given)
-        self.declarations[name] = f"declare {full} @{name}({signature})"
+        if name not in self.declarations:
+            signature = ", ".join(v.full_type for v in given)
+            self.declarations[name] = f"declare {full} @{name}({signature})"
         return self.raw(f"call {full} @{name}({', '.join(map(str, given))})", result, lanes)
 
     def call_named(self, name: str, args: Sequence[Value], type: str, lanes: int = 0) -> Value:

@@ -105,7 +105,17 @@ class Names:
         return unique
 
     def resolve(self, name: str) -> Reg | Symbol:
-        """What ``name`` means in the current scope."""
+        """What ``name`` means in the current scope; one without meaning is a symbol elsewhere."""
+        found = self.known(name)
+        if found is not None:
+            return found
+        if name[0] == "%":
+            raise CompileError(f"register {name} is not declared")
+        self.loose.add(name)
+        return Symbol(name)
+
+    def known(self, name: str) -> Reg | Symbol | None:
+        """What ``name`` was declared as, seen from the current scope."""
         scope: Scope | None = self.scope
         prefix, number = _numbered(name)
         while scope is not None:
@@ -117,10 +127,7 @@ class Names:
                     self.registers[found.name] = self._types[found.name]
                 return found
             scope = scope.parent
-        if name[0] == "%":
-            raise CompileError(f"register {name} is not declared")
-        self.loose.add(name)
-        return Symbol(name)
+        return None
 
     def _of_range(self, scope: Scope, name: str, prefix: str, number: int) -> Reg | None:
         count, type = scope.ranges.get(prefix, (0, ""))
@@ -176,6 +183,9 @@ class Operands(dict[str, Operand]):
         return self._name(text)
 
     def _name(self, text: str) -> Reg | Symbol:
+        known = self._names.known(text)
+        if known is not None:
+            return known
         if not _NAME.fullmatch(text):
             raise CompileError(f"cannot read the operand {excerpt(text)!r}")
         return self._names.resolve(text)

@@ -93,7 +93,7 @@ def full_lanes(scope: Scope, place: Where) -> Value:
 
 def steps_evenly(offsets: Sequence[int], step: int) -> bool:
     """Whether each lane lies ``step`` bytes behind the one before."""
-    return all(o == k * step for k, o in enumerate(offsets))
+    return tuple(offsets) == tuple(range(0, len(offsets) * step, step))
 
 
 def pointers_of(scope: Scope, place: Where) -> Value:

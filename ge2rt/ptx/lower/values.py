@@ -67,6 +67,7 @@ class Code:
     alone: bool = False  # launches must not overlap
     log_bytes: int = 0  # of the launch's log, for what the kernel prints
     watch: Watch | None = None  # of an instrumented kernel
+    _storage: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def width(self) -> int:
@@ -75,7 +76,11 @@ class Code:
 
     def type_of(self, name: str) -> str:
         """A register's LLVM element type."""
-        return "i1" if name == CARRY else storage_type(self.types[origin(name)])
+        known = self._storage.get(name)
+        if known is None:
+            known = "i1" if name == CARRY else storage_type(self.types[origin(name)])
+            self._storage[name] = known
+        return known
 
     def alloca(self, name: str, type: str) -> str:
         """A named stack slot of the function, made once."""

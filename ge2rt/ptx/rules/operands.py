@@ -152,7 +152,7 @@ def uniform_constant(value: Value) -> int | None:
 
 def unsplat(value: Value) -> Value:
     """A splatted constant as the scalar it was made of; other values as they are."""
-    if not value.lanes:
+    if not value.lanes or value.text[0] == "%":
         return value
     if value.text == "zeroinitializer":
         real = value.type in ("float", "double")

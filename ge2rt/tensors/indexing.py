@@ -29,10 +29,9 @@ def put(x: Tensor, index: Any, value: Any) -> None:
 
     ValueError for an index outside; where one stands several times, any of its values may stay.
     """
-    inplace.refuse_recorded(x, "assignment")
+    inplace.refuse_leaf(x, "assignment")
     if geo.is_basic(index):
-        view = x.as_view(geo.indexed(x.geometry, index))
-        inplace.put(view, value)
+        inplace.put(get(x, index), value)
         return
     mask: Any = index if isinstance(index, Tensor) else None
     if isinstance(index, (np.ndarray, list)):
@@ -41,8 +40,10 @@ def put(x: Tensor, index: Any, value: Any) -> None:
         from ge2rt.tensors.operators import table
 
         given = value if isinstance(value, Tensor) else inplace.like(value, x)
-        inplace.copy_into(x, dispatch.call(table()["where"], (mask, given, x), {}), "assignment")
+        result = dispatch.call(table()["where"], (mask, given, inplace.shadow(x)), {})
+        inplace.replace(x, result, "assignment")
         return
+    inplace.refuse_recorded(x, "assignment at indices")
     _put_at(x, index, value)
 
 

@@ -17,17 +17,17 @@ from ge2rt.tensors.tensor import Tensor
 def in_place(op: Operator, x: Tensor, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
     """What ``x.add_(y)`` does: the result is computed, then written over ``x``."""
     refuse_leaf(x, f"{op.name}_")
-    before = _shadow(x)  # what is recorded must not be x itself, which goes on to be the result
+    before = shadow(x)  # what is recorded must not be x itself, which goes on to be the result
     given = [before if each is x else each for each in (x, *args)]
     result = dispatch.call(op, given, options)
     return replace(x, result, f"{op.name}_")
 
 
-def _shadow(x: Tensor) -> Tensor:
+def shadow(x: Tensor) -> Tensor:
     """Another tensor that is what ``x`` is now."""
     made = x.as_view(x.geometry)
     made._base, made._born = x._base, x._born
-    made.history, made.requires_grad, made.hooks = x.history, x.requires_grad, x.hooks
+    made.history, made.requires_grad = x.history, x.requires_grad
     return made
 
 
@@ -35,10 +35,9 @@ def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
     """Write a result over ``x``, which takes on its history, or none where it has none."""
     recorded = dispatch.mode.recording and (result.requires_grad or x.requires_grad)
     if recorded and x._base is not None:
-        raise InvalidArgumentError(
-            f"{what}: a view is changed in place while a derivative is recorded",
-            next_step="change the base, or write y = f(x) instead",
-        )
+        from ge2rt.tensors.through import write_through  # late: it needs this module
+
+        return write_through(x, result, what)
     copy_into(x, result, what)
     if recorded:
         x.history = _history(result, x) if result.requires_grad else None
@@ -103,16 +102,32 @@ def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
             detail="device", next_step="move one: y.to(x.device)",
         )  # fmt: skip
     refuse_cast(x, source, what)
-    if may_self_overlap(x.shape, x.geometry.strides):
-        raise InvalidArgumentError(
-            f"{what}: several elements of the tensor are one in memory", got=f"strides {x.strides}",
-            next_step="write to a copy: x = x.clone()", detail="shape",
-        )  # fmt: skip
+    refuse_overlap(x, what)
     spread = _spread(source, x.shape, what)
     if x.size:
         _copy(x, spread if spread.dtype == x.dtype else _cast(spread, x))
         x.storage().version += 1
     return x
+
+
+def fitted(x: Tensor, source: Tensor, what: str) -> Tensor:
+    """``source`` in the shape and dtype of ``x``, recorded, if it may be written there."""
+    from ge2rt.tensors.making import astype
+    from ge2rt.tensors.views import expand
+
+    refuse_cast(x, source, what)
+    refuse_overlap(x, what)
+    _spread(source.detach(), x.shape, what)
+    return expand(astype(source, x.dtype), x.shape)
+
+
+def refuse_overlap(x: Tensor, what: str) -> None:
+    """ValueError for a view that shows an element of memory more than once."""
+    if may_self_overlap(x.shape, x.geometry.strides):
+        raise InvalidArgumentError(
+            f"{what}: several elements of the tensor are one in memory", got=f"strides {x.strides}",
+            next_step="write to a copy: x = x.clone()", detail="shape",
+        )  # fmt: skip
 
 
 def refuse_cast(x: Tensor, source: Tensor, what: str) -> None:
@@ -160,16 +175,16 @@ def _copy(x: Tensor, source: Tensor) -> None:
 
 def put(x: Tensor, value: Any) -> None:
     """What ``x[...] = value`` does for a view ``x``."""
-    copy_into(x, source_of(x, value), "assignment")
+    replace(x, value if isinstance(value, Tensor) else like(value, x), "assignment")
 
 
 def source_of(x: Tensor, value: Any) -> Tensor:
-    """A value to be written into ``x``, as a tensor; one with a derivative is refused."""
+    """A value to be written into ``x`` at indices; one with a derivative is refused."""
     source = value if isinstance(value, Tensor) else like(value, x)
     if source.requires_grad and dispatch.mode.recording:
         raise InvalidArgumentError(
-            "a value with a derivative is written into a tensor, which records nothing",
-            next_step="build the tensor by ge2rt.where, concat or stack",
+            "a value with a derivative is written at indices, which records nothing",
+            next_step="use a slice, or build the tensor by ge2rt.where, concat or stack",
         )
     return source
 

@@ -12,27 +12,29 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.derive.directions import cotangents_of
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
-from ge2rt.tensors.tensor import Tensor
+from ge2rt.tensors.tensor import Tensor, hooks_of
 
 _MOST_PULLBACKS = 1024
+Origin: TypeAlias = "tuple[Tensor, tuple[Step, int] | None]"  # a tensor and a history of it
 
 
 class Step:
     """One recorded call.
 
     ``leaves`` are its tensors and other values, ``wanted`` the places of those whose gradient is
-    wanted, ``origins`` these tensors.
+    wanted, ``origins`` these tensors with the history that each had: a change in place gives it
+    another. ``hooks`` are those of outputs, by number.
     """
 
     __slots__ = (
-        "__weakref__", "count", "leaves", "name", "origins", "pull", "saved", "types", "versions",
-        "wanted",
+        "__weakref__", "count", "hooks", "leaves", "name", "origins", "pull", "saved", "types",
+        "versions", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +48,8 @@ class Step:
         self.versions = {
             n: each.storage().version for n, each in enumerate(leaves) if isinstance(each, Tensor)
         }
-        self.origins = [leaves[n] for n in wanted]
+        self.origins: list[Origin] = [(leaves[n], leaves[n].history) for n in wanted]
+        self.hooks: dict[int, list[Any]] | None = None
         self.saved: list[Tensor] = []  # outputs, where the pullback may want them
         self.count = 0
         self.types: list[tuple[tuple[int, ...], Any, Any]] = []
@@ -84,7 +87,20 @@ class Step:
                     argument=what, got=f"version {now}, saved at version {version}",
                     next_step="work on a copy: x = x.clone(), or write x = x + y",
                 )  # fmt: skip
-        return self.pull(leaves, self._outputs(), cotangents)
+        return self.pull(self._recorded(leaves), self._outputs(), cotangents)
+
+    def _recorded(self, leaves: list[Any]) -> list[Any]:
+        """The leaves with the histories that they had, where the way back is recorded itself."""
+        if not dispatch.mode.recording:
+            return leaves
+        found = list(leaves)
+        histories = {n: origin[1] for n, origin in zip(self.wanted, self.origins, strict=True)}
+        for place, leaf in enumerate(leaves):
+            history = histories.get(place)
+            if isinstance(leaf, Tensor) and (leaf.history is not history or is_stale(leaf)):
+                found[place] = leaf.detach()
+                found[place].history, found[place].requires_grad = history, history is not None
+        return found
 
     def _outputs(self) -> list[Tensor]:
         """Those that were saved; as results of this step where the way back is recorded itself."""
@@ -119,11 +135,15 @@ def record(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any
     return Step(op.name, leaves, wanted, pull).produced(result)
 
 
+def is_stale(view: Tensor) -> bool:
+    """Whether the base of a view got another history since the view was made."""
+    return view._base is not None and view._born is not view._base.history
+
+
 def refuse_stale(name: str, leaves: Sequence[Any]) -> None:
     """ValueError for a view of a tensor that got another history since the view was made."""
     for each in leaves:
-        base = each._base if isinstance(each, Tensor) else None
-        if base is not None and each._born is not base.history:
+        if isinstance(each, Tensor) and is_stale(each):
             raise InvalidArgumentError(
                 f"{name}: this view was made before its base was changed in place",
                 next_step="make the view anew after the change",
@@ -327,8 +347,8 @@ def _walk(
     sums: dict[Any, Tensor] = {}  # (id of a step, output) or id of a leaf -> gradient
     hooks: dict[Any, Any] = {}
     for output, cotangent in zip(outputs, starts, strict=True):
-        _add(sums, hooks, output, cotangent, create_graph)
-    wanted = {_place(each): each for each in only or ()}
+        _add(sums, hooks, (output, output.history), cotangent, create_graph)
+    wanted = {_place((each, each.history)): each for each in only or ()}
     leaves = {id(output): output for output in outputs if output.history is None}
     found: list[tuple[Tensor, Tensor]] = []
     with recording(create_graph):
@@ -346,8 +366,8 @@ def _walk(
                 for s, t in zip(slots, step.types, strict=True)
             ]
             for origin, gradient in zip(step.origins, step.gradients(full), strict=True):
-                if origin.history is None:
-                    leaves[id(origin)] = origin
+                if origin[1] is None:
+                    leaves[id(origin[0])] = origin[0]
                 _add(sums, hooks, origin, gradient, create_graph)
             if not retain:
                 step.leaves = None
@@ -365,8 +385,9 @@ def _hooked(gradient: Any, hooks: Any) -> Any:
     return gradient
 
 
-def _place(tensor: Tensor) -> Any:
-    return id(tensor) if tensor.history is None else (id(tensor.history[0]), tensor.history[1])
+def _place(origin: Origin) -> Any:
+    tensor, history = origin
+    return id(tensor) if history is None else (id(history[0]), history[1])
 
 
 def _start(output: Tensor, cotangent: Any) -> Tensor:
@@ -394,12 +415,13 @@ def _start(output: Tensor, cotangent: Any) -> Tensor:
 
 
 def _add(
-    sums: dict[Any, Tensor], hooks: dict[Any, Any], tensor: Tensor, gradient: Tensor,
+    sums: dict[Any, Tensor], hooks: dict[Any, Any], origin: Origin, gradient: Tensor,
     create_graph: bool,
 ) -> None:  # fmt: skip
-    key = _place(tensor)
-    if tensor.hooks:
-        hooks[key] = tensor.hooks
+    key = _place(origin)
+    found = hooks_of(*origin)
+    if found:
+        hooks[key] = found
     before = sums.get(key)
     sums[key] = gradient if before is None else _sum(before, gradient, create_graph)
 
@@ -426,16 +448,16 @@ def _order(outputs: Sequence[Tensor]) -> list[Step]:
     for output in outputs:
         if output.history is None:
             continue
-        stack: list[tuple[Step, Iterator[Tensor]]] = [(output.history[0], iter(()))]
-        stack[-1] = (output.history[0], iter(output.history[0].origins))
+        first: Step = output.history[0]
+        stack: list[tuple[Step, Iterator[Origin]]] = [(first, iter(first.origins))]
         while stack:
             step, origins = stack[-1]
             if id(step) in done:
                 stack.pop()
                 continue
-            for origin in origins:
-                if origin.history is not None and id(origin.history[0]) not in done:
-                    stack.append((origin.history[0], iter(origin.history[0].origins)))
+            for _, history in origins:
+                if history is not None and id(history[0]) not in done:
+                    stack.append((history[0], iter(history[0].origins)))
                     break
             else:
                 done.add(id(step))

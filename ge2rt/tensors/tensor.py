@@ -37,7 +37,7 @@ class Tensor:
     _born: Any = None  # the history of the base when the view was made
     grad: Tensor | None = None
     history: Any = None  # (step of the tape, output number)
-    hooks: list[Callable[[Tensor], Tensor | None]] | None = None
+    hooks: list[Callable[[Tensor], Tensor | None]] | None = None  # of a leaf, see ``hooks_of``
     requires_grad: bool = False
 
     def __init__(self, array: Any, device: Device | None = None) -> None:
@@ -252,11 +252,18 @@ class Tensor:
             raise InvalidArgumentError(
                 "a tensor without requires_grad has no gradient", next_step="x.requires_grad_()"
             )
-        self.hooks = [*(self.hooks or []), hook]
+        history = self.history  # what is computed in place afterwards has no such hook
+
+        def change(hooks: list[Callable[[Tensor], Tensor | None]]) -> None:
+            if history is None:
+                self.hooks = hooks
+            else:
+                history[0].hooks = {**(history[0].hooks or {}), history[1]: hooks}
 
         def remove() -> None:
-            self.hooks = [each for each in self.hooks or [] if each is not hook]
+            change([each for each in hooks_of(self, history) if each is not hook])
 
+        change([*hooks_of(self, history), hook])
         return remove
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -289,6 +296,13 @@ class Tensor:
         return (
             self._array.__cuda_array_interface__
         )  # an AttributeError on host memory, as it should
+
+
+def hooks_of(tensor: Tensor, history: Any) -> list[Callable[[Tensor], Tensor | None]]:
+    """Hooks of a tensor as it was with a history: a step has those of its outputs."""
+    if history is None:
+        return tensor.hooks or []
+    return (history[0].hooks or {}).get(history[1], [])
 
 
 def _home(array: Any) -> Device:

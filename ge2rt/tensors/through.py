@@ -1,0 +1,71 @@
+"""Writing into a view while a derivative is recorded: the base is what changes.
+
+The base becomes ``where(mask, written, base)``, so that its gradient is zero where it was written
+and goes on to what was written there; the view shows the new base from then on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from ge2rt.tensors import dispatch, inplace
+from ge2rt.tensors.geometry import Geometry
+from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.tape import refuse_stale
+from ge2rt.tensors.tensor import Tensor
+
+
+def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
+    """Write ``result``, broadcast and cast, over a view; the base takes on the history of both."""
+    base = view._base
+    assert base is not None
+    inplace.refuse_leaf(base, what)
+    refuse_stale(what, [view])
+    source = inplace.fitted(view, result, what)
+    inside, places = _seen_from(base, view)
+    before = inplace.shadow(base)
+    changed = dispatch.call(_WRITTEN, (before, source, inside), {})
+    inplace.copy_into(base, changed, what)
+    base.history, base.requires_grad = changed.history, True
+    shown = dispatch.call(_SHOWN, (base, places), {})
+    view.history, view.requires_grad, view._born = shown.history, True, base.history
+    return view
+
+
+def _seen_from(base: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each element of the base its number in the view, or -1; and the other way round."""
+    from ge2rt.tensors.making import tensor  # late: it needs this module's users
+
+    count = base.storage().elements
+    of_base, of_view = (_elements(each.geometry) for each in (base, view))
+    numbers = np.full(count, -1)
+    numbers[of_view] = np.arange(view.size).reshape(view.shape)
+    inside = numbers[of_base]
+    numbers[of_base] = np.arange(base.size).reshape(base.shape)
+    return tensor(inside, "i64", base.device), tensor(numbers[of_view], "i64", base.device)
+
+
+def _elements(g: Geometry) -> Any:
+    """Numbers of the storage's elements that a geometry shows, in its shape."""
+    axes = (np.arange(extent) * step for extent, step in zip(g.shape, g.strides, strict=True))
+    found = np.full(g.shape, g.offset)
+    for axis, steps in enumerate(axes):
+        found += steps.reshape([-1 if k == axis else 1 for k in range(len(g.shape))])
+    return found
+
+
+def _written(base: Any, source: Any, inside: Any) -> Any:
+    return np.where(inside >= 0, source.reshape(-1)[np.maximum(inside, 0)], base)
+
+
+def _shown(base: Any, places: Any) -> Any:
+    return base.reshape(-1)[places]
+
+
+_WRITTEN = Operator(
+    "write", "indexing", _written, inspect.signature(_written), (), "a write into a view"
+)
+_SHOWN = Operator("shown", "indexing", _shown, inspect.signature(_shown), (), "the view of a base")

@@ -1,0 +1,179 @@
+"""Writing into parts of tensors while a derivative is recorded, against differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from differences import slopes
+
+import ge2rt
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+
+RNG = np.random.default_rng(9)
+X = RNG.standard_normal((4, 3))
+C = RNG.standard_normal((4, 3))
+
+
+def same(module: Any, x: Any) -> Any:
+    """A fresh array of the values of ``x``, with its history."""
+    return x * 1
+
+
+def a_row_from_another(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    y[1] = x[0] * x[2]
+    return y * y
+
+
+def a_view_scaled(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    row = y[2]
+    row *= 3
+    return y * row
+
+
+def turned(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    y.T[::-1][1:, ::2] = x[:2, 0] * 2
+    return y * y
+
+
+def a_constant(np: Any, x: Any) -> Any:
+    y = x * x
+    y[:, 1] = 5.0
+    return y * y
+
+
+def twice(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    y[0] = y[1]
+    y[1:3] += y[0:2] * 2
+    return y * y
+
+
+def spread(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    y[1:] = x[0]
+    return y * y * y
+
+
+def where_a_mask_holds(np: Any, x: Any) -> Any:
+    y = x * x
+    y[x > 0] = 2.0
+    return y * y
+
+
+def set_to_zero(np: Any, x: Any) -> Any:
+    y = x * x
+    if np is ge2rt:
+        y[0].zero_()
+        y.T[1].fill_(3.0)
+    else:
+        y[0], y.T[1] = 0, 3
+    return y * x
+
+
+CASES = [
+    where_a_mask_holds,
+    set_to_zero,
+    a_row_from_another,
+    a_view_scaled,
+    turned,
+    a_constant,
+    twice,
+    spread,
+]
+
+
+@pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
+def test_gradients_of_what_is_written(f: Callable[..., Any]) -> None:
+    x = ge2rt.tensor(X, requires_grad=True)
+    y = f(ge2rt, x)
+    np.testing.assert_allclose(y.detach().numpy(), f(np, X), rtol=1e-12)
+    y.backward(ge2rt.tensor(C))
+    want = slopes(lambda v: f(np, v), X, C)
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("f", [a_row_from_another, twice], ids=lambda f: f.__name__)
+def test_second_derivatives_of_what_is_written(f: Callable[..., Any]) -> None:
+    def slope(v: Any) -> Any:
+        x = ge2rt.tensor(v, requires_grad=True)
+        (g,) = ge2rt.autograd.grad(f(ge2rt, x).sum(), [x], create_graph=True)
+        return x, g
+
+    x, g = slope(X)
+    (second,) = ge2rt.autograd.grad((g * ge2rt.tensor(C)).sum(), [x])
+    want = slopes(lambda v: slope(v)[1].detach().numpy(), X, C)
+    np.testing.assert_allclose(second.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_was_computed_before_keeps_its_way() -> None:
+    x = ge2rt.tensor(X, requires_grad=True)
+    seen = []
+    y = x * 1
+    y.register_hook(lambda g: seen.append(g.numpy().copy()))
+    before = y * 2
+    y *= 3
+    (before + y).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.full_like(X, 5))
+    np.testing.assert_array_equal(seen, [np.full_like(X, 5)])  # of what y was when it was hooked
+    x.grad = None
+    y = x * x
+    before, y[0] = y * 2, 7.0
+    (g,) = ge2rt.autograd.grad((before * y).sum(), [x], create_graph=True)
+    want = slopes(lambda v: 2 * v * v * np.concatenate([np.full((1, 3), 7), v[1:] ** 2]), X, 1.0)
+    np.testing.assert_allclose(g.detach().numpy(), want, rtol=1e-6)
+    (second,) = ge2rt.autograd.grad(g.sum(), [x])
+    want = np.concatenate([np.full((1, 3), 28.0), 24 * X[1:] ** 2])
+    np.testing.assert_allclose(second.numpy(), want, rtol=1e-9)
+
+
+def test_an_array_filled_row_by_row() -> None:
+    x = ge2rt.tensor(X, requires_grad=True)
+    rows = ge2rt.zeros(3, 3, dtype="f64")
+    for k in range(3):
+        rows[k] = (x[k] * x[k + 1]).exp()
+    rows.sum().backward()
+    want = slopes(lambda v: np.exp(v[:3] * v[1:]).sum(), X, 1.0)
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6, atol=1e-7)
+
+
+def test_the_view_goes_on_as_a_part_of_the_new_base() -> None:
+    x = ge2rt.tensor(X, requires_grad=True)
+    y = x * 2
+    row = y[1]
+    row.multiply_(3.0)
+    row += x[0]
+    np.testing.assert_array_equal(row.detach().numpy(), y[1].detach().numpy())
+    (row * row).sum().backward()
+    want = slopes(lambda v: ((6 * v[1] + v[0]) ** 2).sum(), X, 1.0)
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6, atol=1e-7)
+
+
+def test_what_cannot_be_written_is_refused_and_nothing_changes() -> None:
+    x = ge2rt.tensor(X, requires_grad=True)
+    with pytest.raises(InvalidArgumentError, match="gradient is wanted is changed in place"):
+        x[0] = 1.0
+    with pytest.raises(InvalidArgumentError, match="gradient is wanted is changed in place"):
+        x[0].multiply_(2.0)
+    y = x * 1
+    old = y[0]
+    y[1] = 0.0
+    with pytest.raises(InvalidArgumentError, match="before its base was changed"):
+        old.multiply_(2.0)
+    with pytest.raises(InvalidArgumentError, match="does not fit into"):
+        y[0] = x[:, 0]
+    whole = ge2rt.zeros(3, dtype="i64")
+    with pytest.raises(InvalidTypeError, match="cannot be written to a tensor of i64"):
+        whole[0] = x[0, 0]
+    want = X.copy()
+    want[1] = 0
+    np.testing.assert_array_equal(y.detach().numpy(), want)
+    z = y * x
+    y[2] = 1.0  # z needs what y was
+    with pytest.raises(InvalidArgumentError, match="changed in place"):
+        z.sum().backward()

@@ -302,7 +302,8 @@ def hooks_of(tensor: Tensor, history: Any) -> list[Callable[[Tensor], Tensor | N
     """Hooks of a tensor as it was with a history: a step has those of its outputs."""
     if history is None:
         return tensor.hooks or []
-    return (history[0].hooks or {}).get(history[1], [])
+    found: list[Callable[[Tensor], Tensor | None]] = (history[0].hooks or {}).get(history[1], [])
+    return found
 
 
 def _home(array: Any) -> Device:

@@ -105,6 +105,7 @@ def dtype_of(value: Any) -> DType:
         raise InvalidTypeError(
             "dtype cannot be used",
             expected=", ".join(DTYPES), got=repr(value), detail="dtype",
-            next_step="cast the array first, e.g. x.astype(numpy.float32)",
+            next_step="cast the array first, e.g. x.astype(numpy.float32)"
+            if given is not None else "name one of these, or NumPy's name of one",
         )  # fmt: skip
     return found

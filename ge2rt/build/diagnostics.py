@@ -12,9 +12,10 @@ from ge2rt.build.records import Source
 # Sources are compiled under this folder so that no current directory gets into the output.
 PREFIX = "/ge2rt/"
 _HEAD = re.compile(
-    r"(?P<file>.*?)\((?P<line>\d+)\): (?P<severity>catastrophic error|error|warning|remark)"
+    r"(?P<file>.*?)\((?P<line>\d+)\): (?P<severity>catastrophic error|error|warning|remark|note)"
     r"(?: #[\w-]+)?: (?P<text>.*)"
 )
+_AT_END = re.compile(r"At end of source: (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)")
 _MISSING = re.compile(r"(?:cannot|could not) open source file \"([^\"]+)\"")
 _UNDEFINED = re.compile(r"identifier \"(\w+)\" is undefined")
 _HEADER_OF = (
@@ -32,7 +33,7 @@ class CompileDiagnostic:
     file: str
     line: int
     column: int  # 1-based, 0: unknown
-    severity: str  # "error" | "warning" | "remark"
+    severity: str  # "error" | "warning" | "remark" | "note" (to the message before it)
     text: str
     shown: str = ""  # the line of source, and a caret below it
     rendered_line: int = 0  # line of the rendered source, 0 when the message is about a header
@@ -48,9 +49,11 @@ def parse_log(log: str, source: Source | None = None) -> tuple[CompileDiagnostic
     """The messages of a log in order; those about ``source`` point at its template."""
     found: list[tuple[CompileDiagnostic, list[str]]] = []
     for line in log.splitlines():
-        match = _HEAD.fullmatch(line)
+        match, at_end = _HEAD.fullmatch(line), _AT_END.fullmatch(line)
         if match:
             found.append((_first(match, source), []))
+        elif at_end and source is not None:
+            found.append((_last(at_end["text"], source), []))
         elif found and line.startswith("  "):
             found[-1][1].append(line[2:])
     return tuple(_completed(message, lines) for message, lines in found)
@@ -63,6 +66,14 @@ def _first(match: re.Match[str], source: Source | None) -> CompileDiagnostic:
         return CompileDiagnostic(file, line, 0, severity, match["text"])
     name, at = source.line_map.find(line)
     return CompileDiagnostic(name or file, at, 0, severity, match["text"], rendered_line=line)
+
+
+def _last(text: str, source: Source) -> CompileDiagnostic:
+    """A message about the end of the text, where something is still open."""
+    line = len(source.text.splitlines())
+    name, at = source.line_map.find(line)
+    text = f"{text} at the end of the text"
+    return CompileDiagnostic(name or source.name, at, 0, "error", text, rendered_line=line)
 
 
 def _completed(message: CompileDiagnostic, lines: list[str]) -> CompileDiagnostic:
@@ -79,31 +90,53 @@ def _completed(message: CompileDiagnostic, lines: list[str]) -> CompileDiagnosti
 def failure(log: str, source: Source, kernel: str, arch: str) -> CompileError:
     """The error for a log of a failed compilation: its first errors, and what to do."""
     messages = parse_log(log, source)
-    errors = [m for m in messages if m.severity == "error"]
-    if not errors:
+    if not any(m.severity == "error" for m in messages):
         return CompileError(
-            f"NVRTC refused the compilation for {arch}", kernel=kernel, got=log.strip(),
+            f"NVRTC refused the compilation for {arch}\n{log.strip()}", kernel=kernel,
             where=source.name,
         )  # fmt: skip
-    text = "\n".join(str(m) for m in errors[:_SHOWN])
-    more = f"\n... and {len(errors) - _SHOWN} more errors" if len(errors) > _SHOWN else ""
+    return refusal(messages, source, kernel, arch=arch, log=log)
+
+
+def refusal(
+    messages: tuple[CompileDiagnostic, ...], source: Source, kernel: str, *, arch: str, log: str
+) -> CompileError:
+    """The error for messages of which at least one is an error. Warnings are not shown."""
+    groups = _with_notes(messages)
+    first, count = groups[0][0], len(groups)
+    text = "\n".join(str(m) for group in groups[:_SHOWN] for m in group)
+    more = f"\n... and {count - _SHOWN} more errors" if count > _SHOWN else ""
     return CompileError(
-        f"{len(errors)} error{'s' * (len(errors) > 1)} for {arch}\n{text}{more}",
-        kernel=kernel, where=f"{errors[0].file}:{errors[0].line}",
-        next_step=_advice(errors[0].text, source),
-        extra={"diagnostics": messages, "log": log},
+        f"{count} error{'s' * (count > 1)} for {arch}\n{text}{more}",
+        kernel=kernel, where=f"{first.file}:{first.line}",
+        next_step=_advice(first.text, source),
+        extra={"diagnostics": messages, "log": log, "arch": arch},
     )  # fmt: skip
+
+
+def _with_notes(messages: tuple[CompileDiagnostic, ...]) -> list[list[CompileDiagnostic]]:
+    """Each error with the notes that follow it."""
+    groups: list[list[CompileDiagnostic]] = []
+    noted = False
+    for message in messages:
+        if message.severity == "error":
+            groups.append([message])
+        elif noted and message.severity == "note":
+            groups[-1].append(message)
+        noted = message.severity == "error" or (noted and message.severity == "note")
+    return groups
 
 
 def _advice(text: str, source: Source) -> str:
     """The next step for the mistakes that templates begin with, or an empty string."""
+    templated = source.name.endswith(".j2")
     missing = _MISSING.search(text)
     if missing:
-        return headers.advice(missing[1])
+        return headers.advice(missing[1], templated=templated)
     undefined = _UNDEFINED.search(text)
     if undefined is None:
         return ""
-    name, templated = undefined[1], source.name.endswith(".j2")
+    name = undefined[1]
     header = next((file for names, file in _HEADER_OF if names.fullmatch(name)), "")
     if header:
         how = "{{ headers }} (what the dtypes need) or " if templated else ""

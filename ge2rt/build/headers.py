@@ -138,20 +138,54 @@ def wheel_of(header: str) -> str:
 
 
 # What beginners include; the compiler has their functions for kernels built in.
-_OF_THE_HOST = frozenset({
+_BUILT_IN = frozenset({
     "stdio.h", "cstdio", "iostream", "stdlib.h", "cstdlib", "math.h", "cmath", "assert.h",
     "cassert", "string.h", "cstring", "algorithm",
 })  # fmt: skip
 
+# Headers of the C++ library that CCCL has for kernels, as <cuda/std/NAME>.
+_IN_CCCL = frozenset({
+    "array", "atomic", "barrier", "bit", "bitset", "cfloat", "chrono", "climits", "complex",
+    "concepts", "cstddef", "cstdint", "functional", "initializer_list", "iterator", "latch",
+    "limits", "memory", "numeric", "optional", "ranges", "ratio", "semaphore", "span", "tuple",
+    "type_traits", "utility", "variant",
+})  # fmt: skip
+_C_NAMES = {"stdint.h": "cstdint", "limits.h": "climits", "float.h": "cfloat",
+            "stddef.h": "cstddef", "complex.h": "complex"}  # fmt: skip
 
-def advice(header: str) -> str:
-    """The next step for a header that was not found."""
+# Headers of the C++ library whose contents live in the host's memory or system.
+_ONLY_HOST = frozenset({
+    "condition_variable", "deque", "exception", "filesystem", "forward_list", "fstream", "future",
+    "iomanip", "ios", "istream", "list", "locale", "map", "mutex", "new", "ostream", "queue",
+    "random", "regex", "set", "sstream", "stack", "stdexcept", "streambuf", "string",
+    "string_view", "system_error", "thread", "unordered_map", "unordered_set", "valarray",
+    "vector",
+})  # fmt: skip
+
+
+def advice(header: str, *, templated: bool) -> str:
+    """The next step for a header that was not found, in a declared kernel's template or a text."""
     wheel = wheel_of(header)
     if wheel:
         return f"pip install {wheel}"
-    if header in _OF_THE_HOST:
+    if header in _BUILT_IN:
         return (
             "headers of the host are not there at run time, and kernels do not need this one: "
             "printf, assert and the functions of math.h are built in"
         )
-    return 'give its folder in the entry, `options: ["-I/folder"]`, or write its path from there'
+    standard = f"cuda/std/{_C_NAMES.get(header, header)}"
+    if standard.removeprefix("cuda/std/") in _IN_CCCL:
+        return (
+            f"headers of the host are not there at run time: write #include <{standard}> (of "
+            f"{wheel_of(standard)}), whose names lie in cuda::std"
+        )
+    if header in _ONLY_HOST:
+        return (
+            "headers of the host's C++ library are not for kernels: give the kernel pointers and "
+            "sizes, and use plain arrays or <cuda/std/array> in it"
+        )
+    if templated:
+        return (
+            'give its folder in the entry, `options: ["-I/folder"]`, or write its path from there'
+        )
+    return 'give its folder, options=("-I/folder",), or write its path from there'

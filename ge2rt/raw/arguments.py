@@ -24,6 +24,7 @@ from ge2rt.raw.signature import Parameter, Signature
 _EXACT = frozenset((bool, int, float, np.float32, np.float64, np.int32, np.int64, type(None)))
 _PLAIN = (bool, int, float, complex, type(None), bytes, bytearray, memoryview, np.generic)
 _C_DATA = (ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
+_NO_ARRAYS = (dict, list, tuple, set, frozenset, str)
 _RAW_BYTES = ("int8", "uint8", "")  # arrays of these are memory of any type
 _FLOATS = {"f32": ("<f", 4), "f64": ("<d", 8)}
 _COMPLEX = {8: np.complex64, 16: np.complex128}
@@ -41,13 +42,18 @@ class Placed:
 
 
 def look(value: Any, index: int) -> Any:
-    """``value`` as it is where it is a scalar or a struct, else the :class:`Placed` of an array."""
+    """``value`` as it is where it is a scalar or a struct, else the :class:`Placed` of an array.
+
+    What is none of these is kept as it is, too: the packer refuses it, who knows the parameter.
+    """
     if type(value) in _EXACT:
         return value
     if isinstance(value, np.ndarray):
         address = value.__array_interface__["data"][0]
         return Placed(address, "cpu", _dtype_name(value.dtype), not value.flags.writeable, value)
     if isinstance(value, _PLAIN + _C_DATA):
+        return value
+    if isinstance(value, _NO_ARRAYS):
         return value
     if _is_number(value):
         return operator.index(value)
@@ -194,7 +200,14 @@ def _pack_address(parameter: Parameter, value: Any, device: Device) -> bytes:
         if not 0 <= value < 2**64:
             raise _Refused("not an address", expected="0 .. 2**64 - 1", dtype=False)
         return int(value).to_bytes(8, "little")
-    raise _Refused("a pointer is needed", next_step="pass an array, an address as int, or None")
+    raise _Refused("a pointer is needed", next_step=_pointer_advice(parameter, value))
+
+
+def _pointer_advice(parameter: Parameter, value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        dtype = f", numpy.{parameter.declared.element}" if parameter.declared.element else ""
+        return f"make an array of it, numpy.array(x{dtype}), and keep it for the results"
+    return "pass an array, an address as int, or None"
 
 
 def _check_array(parameter: Parameter, value: Placed, device: Device) -> None:
@@ -361,4 +374,9 @@ def _natural(value: Any) -> bytes:
         return bytes([value])
     if isinstance(value, float):
         return struct.pack("<d", value)
+    if isinstance(value, _NO_ARRAYS):
+        raise InvalidTypeError(
+            "not an argument for a kernel", got=type(value).__name__,
+            next_step="pass arrays, numbers, and structs as bytes or ctypes structures",
+        )  # fmt: skip
     return (int(value or 0) & (2**64 - 1)).to_bytes(8, "little")

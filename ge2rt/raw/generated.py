@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ge2rt.base.dtypes import DType
-from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.errors import CompileError, InvalidArgumentError
 from ge2rt.device.api import Device
 from ge2rt.device.pointers import Operand
 from ge2rt.device.registry import get_device
+from ge2rt.raw.faults import retold
 from ge2rt.raw.module import RawFunction, RawModule, stream_handle
 from ge2rt.raw.operands import Argument, placed, raw_bytes, raw_shape_key
 from ge2rt.raw.params import Spec, as_scalar, check_names, dtype_for, parse_params
@@ -87,7 +88,10 @@ class Generated:
         values: Sequence[Any], stream: Any, keep: Sequence[Any],
     ) -> None:  # fmt: skip
         """Launch a variant."""
-        loaded = function.module.load(device.name)
+        try:
+            loaded = function.module.load(device.name)
+        except CompileError as fault:
+            raise retold(fault, function.module.source()) from None
         function.launch(loaded, (grid, (block,), 0), values, stream)
         loaded.device.keep_alive(keep, stream_handle(stream, loaded.device))
 

@@ -14,6 +14,10 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 
 _PARAMETER = re.compile(r"((?:(?:raw|const|_non_const)\s+)*)(\w+)\s+(\w+)")
 _WEAK = {bool: "bool", int: "i64", float: "f64"}
+_TYPES = (
+    "float16, float32, float64, bfloat16, int8 to int64, uint8 to uint64, bool, "
+    "or one letter for a type that the arguments decide"
+)
 _RESERVED = ("i", "n")
 
 
@@ -37,8 +41,9 @@ def _parse(part: str, kernel: str) -> Spec:
     match = _PARAMETER.fullmatch(part)
     if match is None:
         raise InvalidArgumentError(
-            "parameter cannot be read", kernel=kernel, expected="[raw] TYPE NAME", got=repr(part)
-        )
+            "parameter cannot be read", kernel=kernel, expected="[raw] TYPE NAME", got=repr(part),
+            next_step=f"TYPE is {_TYPES}",
+        )  # fmt: skip
     qualifiers, type_, name = match.groups()
     if name in _RESERVED or name.startswith("_") or not name.isidentifier():
         raise InvalidArgumentError(
@@ -50,8 +55,11 @@ def _parse(part: str, kernel: str) -> Spec:
         return Spec(name, type_, None, raw)
     try:
         return Spec(name, "", dtype_of(type_), raw)
-    except InvalidTypeError as fault:
-        raise fault.about(kernel=kernel, argument=name) from None
+    except InvalidTypeError:
+        raise InvalidTypeError(
+            "no type for a parameter", kernel=kernel, argument=name, expected=_TYPES,
+            got=repr(type_), detail="dtype", next_step=f"mend the text {part!r}",
+        ) from None  # fmt: skip
 
 
 def check_names(specs: Sequence[Spec], kernel: str) -> None:

@@ -234,7 +234,10 @@ class ReductionKernel(Generated):
         has_raw = any(a.spec.raw for a in arguments)
         text = begin_text(self, types, (*self.in_specs, *self.out_specs), has_raw)
         kind = self._reduce_dtype(types)
-        text.add(f"typedef {ctype(kind) if kind else self.reduce_type} _type_reduce;")
+        text.add("typedef")
+        if kind is None:
+            text.quote("reduce_type", self.reduce_type or "")
+        text.add(ctype(kind) if kind else "", "_type_reduce;")
         params = declarations(arguments, types, len(self.in_specs))
         params += plan.outer.parameters(plan.index) + plan.inner.parameters(plan.index)
         params += [f"{plan.index} {name}" for name in ("_results", "_reduced", "_chunk")]
@@ -255,9 +258,13 @@ class ReductionKernel(Generated):
             f"for ({plan.index} _first = blockIdx.x * _group; _first < _results;"
             " _first += gridDim.x * _group) {",
             f"const {plan.index} _i = _first + _local;",
-            f"_type_reduce _s = _type_reduce({self.identity});" if self.identity
-            else "_type_reduce _s; bool _any = false;",
         )  # fmt: skip
+        if self.identity:
+            text.add("_type_reduce _s = _type_reduce(")
+            text.quote("identity", self.identity)
+            text.add(");")
+        else:
+            text.add("_type_reduce _s; bool _any = false;")
         self._add_loop(text, plan, arguments, stage)
         text.add(*_COMBINE[bool(self.identity)])
         self._add_result(text, plan, arguments, stage)

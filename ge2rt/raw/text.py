@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from ge2rt.base.dtypes import DType
 from ge2rt.build.records import LineMap
 
+# Where a line of our own comes from: the kernel's name and this.
+GENERATED = " (generated)"
+
 # CuPy's half type: converts to float and back by itself, so that any float expression works.
 _NARROW = """struct {name} {{
   {store} value;
@@ -93,7 +96,7 @@ class Text:
         for text in texts:
             for line in text.split("\n"):
                 self._lines.append(line)
-                self._origins.append((f"{self._name} (generated)", len(self._lines)))
+                self._origins.append((f"{self._name}{GENERATED}", len(self._lines)))
 
     def quote(self, part: str, text: str) -> None:
         """The caller's text: messages of the compiler name ``part`` and the line in it."""

@@ -263,6 +263,35 @@ def test_compile_errors_name_the_part_and_its_line():
 
 
 @pytest.mark.parametrize(
+    ("operation", "told"),
+    [
+        ("y = x *", "bad operation:1:8: error: expected an expression at the end of this text\n"
+                    "  y = x *\n         ^"),
+        ("T t = x;\ny = t * \n", "bad operation:2:8: error: expected an expression at the end of"),
+        ("if (x > 0) { y = x;", 'bad operation:1:12: error: this "{" is never closed\n'
+                                "  if (x > 0) { y = x;\n             ^"),
+        ("y = x; }", 'bad operation:1:8: error: nothing is open that this "}" closes'),
+        ("y = x; // {\ny = (x + '('", 'bad operation:2:5: error: this "(" is never closed'),
+    ],
+)  # fmt: skip
+def test_syntax_errors_show_the_callers_text_and_nothing_else(operation, told):
+    with pytest.raises(CompileError) as caught:
+        ge2rt.ElementwiseKernel("T x", "T y", operation, "bad")(ramp(3))
+    text = str(caught.value)
+    assert told in text
+    assert "(generated)" not in text
+    assert "warning" not in text
+    assert caught.value.record.where.startswith("bad operation:")
+
+
+def test_parts_around_the_loop_are_told_too():
+    for part in ("loop_prep", "after_loop"):
+        kernel = ge2rt.ElementwiseKernel("T x", "T y", "y = x", "bad", **{part: "int q = "})
+        with pytest.raises(CompileError, match=rf"bad {part}:1:8: error: expected an expression"):
+            kernel(ramp(3))
+
+
+@pytest.mark.parametrize(
     ("args", "what"),
     [
         ((ramp(3),), "expected 2 inputs, perhaps with all outputs: x, y, z\\?"),

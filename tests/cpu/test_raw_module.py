@@ -296,6 +296,16 @@ def test_errors_point_at_the_line_and_column_of_the_text():
     assert "  x[0] = y;\n" + " " * 11 + "^" in str(caught.value)
     with pytest.raises(CompileError, match=r"nothing_like_it\.h"):
         ge2rt.RawModule(code='#include "nothing_like_it.h"').compile()
+    opened = 'extern "C" __global__ void open(int* p) {\n  if (p) { int unused;\n  *p = 1;\n}\n'
+    with pytest.raises(CompileError) as caught:
+        ge2rt.RawKernel(opened, "open").compile()
+    assert str(caught.value).splitlines() == [
+        "[-4 COMPILE] open.cu:4: open.cu: 1 error for sm_80",
+        'open.cu:4: error: expected a "}" at the end of the text',
+        'open.cu:1:41: note: to match this "{"',
+        '  extern "C" __global__ void open(int* p) {',
+        "  " + " " * 40 + "^",
+    ]
 
 
 def test_warnings_go_to_the_log():

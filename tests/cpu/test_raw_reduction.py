@@ -171,6 +171,18 @@ def test_errors():
     with pytest.raises(CompileError, match="oops") as caught:
         bad(values(3))
     assert caught.value.record.where == "bad reduce_expr:2"
+    for parts, where in {
+        ("x * ", "a + b", "y = a", "0"): "bad map_expr:1",
+        ("x", "a +", "y = a", "0"): "bad reduce_expr:1",
+        ("x", "a + b", "y = (a", "0"): "bad post_map_expr:1",
+        ("x", "a + b", "y = a", "zero"): "bad identity:1",
+    }.items():
+        with pytest.raises(CompileError) as caught:
+            ge2rt.ReductionKernel("T x", "T y", *parts, "bad")(values(3))
+        assert caught.value.record.where == where
+    odd = ge2rt.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "bad", "nothing")
+    with pytest.raises(CompileError, match="bad reduce_type:1"):
+        odd(values(3))
     with pytest.raises(InvalidArgumentError, match="axis out of range"):
         MAX(values(3), axis=1)
     with pytest.raises(InvalidArgumentError, match="axis named twice"):

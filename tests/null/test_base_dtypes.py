@@ -46,6 +46,14 @@ def test_other_dtypes_are_refused(bad):
         dtype_of(bad)
 
 
+def test_a_misspelt_name_is_not_an_array_to_cast():
+    with pytest.raises(InvalidTypeError, match="name one of these") as caught:
+        dtype_of("flaot")
+    assert "astype" not in str(caught.value)
+    with pytest.raises(InvalidTypeError, match="astype"):
+        dtype_of(np.complex64)
+
+
 def test_every_switch_is_documented():
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     for name in switches.TABLE:

@@ -187,9 +187,11 @@ def test_what_may_be_passed(index, value, offset, data):
         (1, F64(2), "expected numpy.float32"),
         (1, I32(2), "expected numpy.float32"),
         (1, 1e300, "out of range"),
-        (1, "2", "not an array that kernels can use"),
+        (1, "2", "a number is needed"),
         (1, np.zeros(3, F32), "a scalar is needed, not an array"),
         (2, 2.0, "a pointer is needed"),
+        (2, [1.0, 2.0], r"make an array of it, numpy\.array\(x, numpy\.float32\)"),
+        (2, {"x": 1}, "pass an array, an address as int, or None; the kernel is"),
         (2, True, "a pointer is needed"),
         (2, -1, "not an address"),
         (2, np.zeros(3, F64), "an array of another dtype; expected float32"),
@@ -200,6 +202,8 @@ def test_what_may_be_passed(index, value, offset, data):
         (4, -1, "out of range"),
         (5, bytes(15), "a struct of another size; expected 16 bytes"),
         (5, 1.0, "a struct is passed by value"),
+        (5, {"n": 1}, "pass bytes, a numpy.void or 0-d array of a structured dtype, or a ctypes"),
+        (5, (1, 2.0), "a struct is passed by value"),
         (5, np.float32(1), "a struct of another size"),
         (6, 256, "out of range"),
         (7, 1.0, "pass a scalar of dtype float16"),
@@ -212,6 +216,7 @@ def test_what_is_refused(index, value, what):
         pack((index, value))
     assert isinstance(caught.value, (TypeError, ValueError))
     assert f"args[{index}]" in caught.value.record.argument
+    assert "the kernel is " in str(caught.value)
 
 
 def test_a_refusal_names_kernel_argument_and_signature():
@@ -275,8 +280,9 @@ def test_parameter_language():
     assert [s.dtype and s.dtype.name for s in found] == [None, "f32", "i8"]
     assert parse_params("", "k") == ()
     for text, what in [
-        ("T", "cannot be read"), ("T x, , T y", "cannot be read"), ("complex64 x", "dtype"),
-        ("nothing x", "dtype"), ("T i", "reserved"), ("T n", "reserved"), ("T _x", "reserved"),
+        ("T", "cannot be read"), ("T x, , T y", "cannot be read"),
+        ("complex64 x", "no type for a parameter"), ("flaot x", "mend the text 'flaot x'"),
+        ("nothing x", "one letter"), ("T i", "reserved"), ("T n", "reserved"), ("T _x", "reserved"),
     ]:  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=what):
             parse_params(text, "k")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, Status, UnsupportedError
 from ge2rt.device.api import DeviceProps
+from ge2rt.spec.attrs import unknown_attr
 from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
 
@@ -142,18 +143,42 @@ def choose(
 
 
 def require(choice: Choice) -> Candidate:
-    """The chosen candidate; an error that lists every reason where there is none."""
+    """The chosen candidate; an error that says why where there is none.
+
+    Where no kernel could run such a call (-1) it is told by the one that fits best, else (-3) the
+    error lists every reason.
+    """
     if choice.chosen is not None:
         return choice.chosen
+    wrong = _wrong_call([(c, c.refusal) for c in choice.candidates if c.refusal is not None])
+    if wrong is not None:
+        candidate, refusal = wrong
+        raise refused(refusal, candidate.kernel.name)
     reasons = "; ".join(str(c) for c in choice.candidates) or "no kernel is left to choose from"
-    for candidate in choice.candidates:
-        refusal = candidate.refusal
-        if refusal and (len(choice.candidates) == 1 or refusal.detail == "invalid"):
-            raise refused(refusal, candidate.kernel.name)
     raise UnsupportedError(
         f"no kernel of op type {choice.op} can run this call: {reasons}",
         next_step="cast or lay out the operands as one of these kernels wants them",
     )
+
+
+_Refused = tuple[Candidate, Refusal]
+
+
+def _wrong_call(refused: Sequence[_Refused]) -> _Refused | None:
+    """The refusal to tell where the call itself is wrong, whatever the kernel."""
+    if len(refused) == 1:
+        return refused[0]
+    if any(refusal.detail == "invalid" for _, refusal in refused):
+        # one knows that nobody could; those that got as far as the shapes may say it better
+        return next((c for c in refused if c[1].detail in ("shape", "invalid")), None)
+    reasons = {(refusal.argument, refusal.message) for _, refusal in refused}
+    if len(reasons) == 1 and all(refusal.detail not in _DEPENDS for _, refusal in refused):
+        return max(refused, key=lambda c: len(c[1].expected))  # who takes the most
+    return None
+
+
+# what one kernel takes and another does not
+_DEPENDS = ("dtype", "layout", "shape", "unimplemented")
 
 
 def complete(
@@ -174,6 +199,9 @@ def complete(
         return (*padded, *infer_outputs(kernel, padded, attrs))
     except InvalidArgumentError as fault:
         record = fault.record
+        named = next((name for name in attrs if name not in kernel.attrs), None)
+        if record.detail == "missing_input" and named is not None:
+            return unknown_attr(kernel, str(named))  # that is where the input went
         return Refusal(
             record.message, argument=record.argument, expected=record.expected, got=record.got,
             detail=record.detail, next_step=record.next_step,

@@ -18,7 +18,7 @@ def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] |
     """Every declared attribute with its checked value, or why one cannot be used."""
     for name in attrs:
         if name not in kernel.attrs:
-            return _unknown(kernel, str(name))
+            return unknown_attr(kernel, str(name))
     values: dict[str, Any] = {}
     for name, spec in kernel.attrs.items():
         value = bind_attr(spec, attrs.get(name))
@@ -28,10 +28,13 @@ def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] |
     return values
 
 
-def _unknown(kernel: KernelSpec, name: str) -> Refusal:
+def unknown_attr(kernel: KernelSpec, name: str) -> Refusal:
+    """The refusal of a name that ``kernel`` does not declare as an attribute."""
     hint = did_you_mean(name, kernel.attrs)
-    if any(name == spec.name for spec in kernel.inputs):
+    if any(name.lower() == spec.name.lower() for spec in kernel.inputs):
         hint = f"{name} is an input: give it by position, after the name of the kernel"
+    elif any(name.lower() == spec.name.lower() for spec in kernel.outputs):
+        hint = f"{name} is an output: give it in out="
     return Refusal(
         "unknown attribute", argument=name, expected=listing(kernel.attrs) or "no attributes",
         next_step=hint,

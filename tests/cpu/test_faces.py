@@ -91,7 +91,36 @@ def test_bad_outputs_are_refused_and_nothing_is_written():
         (("elementwise_unary", ramp(3)), {}, ValueError, "op"),
         (("elementwise_unary", ramp(3)), {"op": "sqt"}, ValueError, "sqrt"),
         (("softmax", ramp(3)), {"axis": 5}, ValueError, "axis|axes"),
-        (("GEMM_BIAS_ACT", ramp(3, 4), ramp(3, 4)), {}, ValueError, "inner extents.*K = 4"),
+        (
+            ("GEMM_BIAS_ACT", ramp(3, 4), ramp(3, 4)),
+            {},
+            ValueError,
+            r"gemm_bias_act_f32, argument 'B': shape does not fit; expected \[K, N\] with K = 4",
+        ),
+        (
+            ("GEMM_BIAS_ACT", ramp(3, 4), ramp(3, 4)),
+            {"trans_a": True, "trans_b": True},
+            ValueError,
+            "gemm_bias_act_f32_ex.*inner extents.*K = 3",
+        ),
+        (
+            ("GEMM_BIAS_ACT", ramp(3, 4), ramp(4, 3)),
+            {"act": "swish"},
+            ValueError,
+            r"\[-1 INVALID\] gemm_bias_act_f32, argument 'act': attribute cannot be used; expected",
+        ),
+        (
+            ("GEMM_BIAS_ACT", ramp(3, 4), ramp(4, 3)),
+            {"akt": "relu"},
+            ValueError,
+            "argument 'akt': unknown attribute; expected act.*trans_a.*Did you mean 'act'",
+        ),
+        (
+            ("GEMM_BIAS_ACT", ramp(3, 4)),
+            {"B": ramp(4, 3)},
+            ValueError,
+            "argument 'B': unknown attribute.*B is an input: give it by position",
+        ),
     ],
 )
 def test_errors_of_a_call(args, attrs, family, text):

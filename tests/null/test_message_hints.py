@@ -67,6 +67,29 @@ def test_text_that_is_no_template_gets_no_advice_for_templates() -> None:
     assert step == "begin the text with #include <cuda_fp16.h>"
     assert _failed('identifier "N" is undefined', "k.cu").record.next_step == ""
     assert _failed('identifier "H" is undefined', "k.cu").record.next_step == ""
+    step = _failed('cannot open source file "mine.h"', "k.cu").record.next_step
+    assert 'options=("-I/folder",)' in step
+
+
+@pytest.mark.parametrize("header", ["vector", "string", "map"])
+def test_headers_of_the_hosts_library_are_not_for_kernels(header: str) -> None:
+    step = _failed(f'cannot open source file "{header}"', "k.cu").record.next_step
+    assert "not for kernels" in step
+    assert "-I" not in step
+
+
+@pytest.mark.parametrize(
+    ("header", "there"), [("stdint.h", "cuda/std/cstdint"), ("tuple", "cuda/std/tuple")]
+)
+def test_headers_that_kernels_have_elsewhere_are_named(header: str, there: str) -> None:
+    step = _failed(f'cannot open source file "{header}"').record.next_step
+    assert f"#include <{there}>" in step
+    assert "nvidia-cuda-cccl" in step
+
+
+def test_a_log_without_an_error_at_a_line_is_shown_as_it_is() -> None:
+    error = failure("nvrtc: error: failed\nto open it\n", Source("", "k", "k.cu"), "k", "sm_80")
+    assert "\nnvrtc: error: failed\nto open it" in str(error)
 
 
 def test_other_compile_errors_have_no_guess() -> None:
@@ -78,6 +101,13 @@ def test_an_input_by_keyword_is_told_apart_from_a_misspelt_attribute() -> None:
     x = np.ones((2, 3), np.float32)
     with pytest.raises(InvalidArgumentError, match="mask is an input: give it by position"):
         ge2rt.launch("softmax", x, mask=x)
+    for name in ("X", "x"):  # without the input that is then missing
+        with pytest.raises(InvalidArgumentError, match=f"{name} is an input: give it by position"):
+            ge2rt.launch("softmax", **{name: x})
+    with pytest.raises(InvalidArgumentError, match="Y is an output: give it in out="):
+        ge2rt.launch("softmax", x, Y=x)
+    with pytest.raises(InvalidArgumentError, match="required input is missing"):
+        ge2rt.launch("softmax", axis=0)
     with pytest.raises(InvalidArgumentError, match="Did you mean 'axis'"):
         ge2rt.launch("softmax", x, axs=0)
 

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import ge2rt
+from ge2rt.base import switches
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "run_your_cuda"
@@ -30,6 +32,19 @@ def test_the_python_of_the_page_runs(capsys):
     x = np.arange(4.0)
     np.testing.assert_array_equal(reverse(x, x), [3, 3, 3, 3])
     np.testing.assert_allclose(l2norm(z, axis=1, keepdims=True).ravel(), [0, np.sqrt(5 * 25.0**2)])
+
+
+def test_the_fault_that_the_page_shows():
+    shown = re.search(r"my_program\.py\n(\[-2 DEVICE\].*?)\n```", PAGE, re.DOTALL)
+    assert shown is not None
+    code = """extern "C" __global__ void shift(const float* x, float* y) {
+      int t = threadIdx.x;
+      y[t] = x[t];
+    }"""
+    x, y = np.zeros(100, np.float32), np.zeros(128, np.float32)
+    with switches.setting("GE2RT_CHECK", "all"), pytest.raises(ge2rt.DeviceError) as caught:
+        ge2rt.RawKernel(code, "shift")((1,), (128,), (x, y))
+    assert str(caught.value) == shown[1].replace("\n", " ")
 
 
 def test_the_page_names_what_there_is():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from spec_files import GEMM, write_file
 
+import ge2rt
 from ge2rt.base.errors import InvalidArgumentError, RegistryError
 from ge2rt.base.paths import resource
 from ge2rt.spec import snapshot
@@ -272,8 +273,9 @@ def test_a_cached_load_imports_neither_yaml_nor_pydantic(tmp_path: Path) -> None
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=dict(os.environ),
-        cwd=tmp_path,  # not the checkout: this process may have an installed wheel
+        # the package of this process, a checkout or an installed wheel: the snapshot is of its files
+        env={**os.environ, "PYTHONPATH": str(Path(ge2rt.__file__).parents[1])},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,

@@ -20,7 +20,7 @@ from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
 from ge2rt.run.apart import Apart
 from ge2rt.run.cases import why_none
-from ge2rt.run.check import Compiled, Outcome, chosen, compile_for, run_case, settle
+from ge2rt.run.check import NOTHING_RAN, Compiled, Outcome, chosen, compile_for, run_case, settle
 from ge2rt.spec.model import KernelSpec
 from ge2rt.spec.registry import Registry, default_registry, load_registry
 
@@ -146,7 +146,7 @@ def _cell(result: Compiled) -> str:
 
 def _run(screen: Console, kernels: list[KernelSpec], where: Device, full: bool) -> bool:
     """Run all cases and print a table, then the first faults."""
-    numbers = ("cases", "passed", "not plain", "turned down", "seconds")
+    numbers = ("cases", "passed", "not plain", "left out", "seconds")
     shown = table("kernel", *numbers, right=numbers)
     everything: list[Outcome] = []
     without: list[str] = []
@@ -177,7 +177,10 @@ def _run(screen: Console, kernels: list[KernelSpec], where: Device, full: bool) 
 
 def _notes(outcomes: list[Outcome]) -> list[str]:
     """What was left out, once for each kernel."""
-    return list(dict.fromkeys(f"{o.case.kernel.name}: {o.note}" for o in outcomes if o.note))
+    notes = [f"{o.case.kernel.name}: {o.note}" for o in outcomes if o.note]
+    notes += [f"{o.case.kernel.name}: cases left out: {NOTHING_RAN}"
+              for o in outcomes if o.skipped == NOTHING_RAN]  # fmt: skip
+    return list(dict.fromkeys(notes))
 
 
 def _figures(outcomes: list[Outcome]) -> list[str]:

@@ -51,7 +51,7 @@ class Compiled:
 
 
 NO_REFERENCE = "no reference: compiled only"
-NOTHING_RAN = "nothing to compute, and no other case compiles"
+NOTHING_RAN = "nothing to compute, and no other case passes"
 
 
 def run_case(case: Case, device: Device) -> Outcome:

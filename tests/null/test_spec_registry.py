@@ -273,7 +273,7 @@ def test_a_cached_load_imports_neither_yaml_nor_pydantic(tmp_path: Path) -> None
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        # the package of this process, a checkout or an installed wheel: the snapshot is of its files
+        # the package of this process, checkout or installed: the snapshot is of its files
         env={**os.environ, "PYTHONPATH": str(Path(ge2rt.__file__).parents[1])},
         cwd=tmp_path,
         capture_output=True,

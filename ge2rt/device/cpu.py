@@ -290,7 +290,10 @@ class CpuDevice(HostDevice):
         translator: Callable[[], Translator] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.props = virtual_gpu(switches.get("GE2RT_CPU_ARCH"), thread_count())
+        try:
+            self.props = virtual_gpu(switches.get("GE2RT_CPU_ARCH"), thread_count())
+        except InvalidArgumentError as fault:
+            raise fault.about(argument="GE2RT_CPU_ARCH") from None
         self._store = store
         self._translator = translator
         self.upgrades = Upgrades()

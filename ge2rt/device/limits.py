@@ -61,9 +61,8 @@ def virtual_gpu(arch: str, threads: int) -> DeviceProps:
     number = arch_number(arch)
     if number not in ARCHS:
         raise InvalidArgumentError(
-            "the cpu device does not present this architecture",
-            expected=", ".join(f"sm_{n}" for n in ARCHS), got=repr(arch),
-            next_step="name one of these, here or in GE2RT_CPU_ARCH",
+            "this architecture is not known", expected=", ".join(f"sm_{n}" for n in ARCHS),
+            got=repr(arch), next_step="name one of these",
         )  # fmt: skip
     tensor_cores, optin = ARCHS[number]
     return DeviceProps(

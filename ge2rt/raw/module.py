@@ -16,7 +16,14 @@ from ge2rt.build.records import LineMap, Source
 from ge2rt.device.api import Device, Dim3, Function, Launcher, LaunchShape, Module
 from ge2rt.device.registry import get_device
 from ge2rt.raw.arguments import Packer, home_of, look, pack_unchecked
-from ge2rt.raw.signature import Signature, entries_of, local_bytes, signature_of, variable_bytes
+from ge2rt.raw.signature import (
+    Signature,
+    entries_of,
+    local_bytes,
+    signature_of,
+    variable_bytes,
+    variables_of,
+)
 from ge2rt.raw.variable import Variable
 
 _KEPT_LAUNCHERS = 256
@@ -124,10 +131,16 @@ class RawModule:
         return function
 
     def get_global(self, name: str) -> Variable:
-        """The ``__device__`` or ``__constant__`` variable ``name``."""
+        """The ``__device__`` or ``__constant__`` variable ``name``.
+
+        InvalidArgumentError lists the variables where there is none of that name.
+        """
         loaded = self.load()
         symbol = loaded.symbols.get(name) or loaded.symbols.get(f"&{name}") or name.lstrip("&")
-        address, nbytes = loaded.module.global_address(symbol)
+        try:
+            address, nbytes = loaded.module.global_address(symbol)
+        except InvalidArgumentError:
+            raise _no_variable(name, loaded) from None
         nbytes = nbytes or variable_bytes(loaded.ptx, symbol)
         return Variable(name, address, nbytes, loaded.device, loaded.module)
 
@@ -402,6 +415,17 @@ class RawKernel(RawFunction):
     def backend(self) -> str:
         """The compiler."""
         return self.module.backend
+
+
+def _no_variable(name: str, loaded: Loaded) -> InvalidArgumentError:
+    shown = {symbol: text.lstrip("&") for text, symbol in loaded.symbols.items()}
+    listed = [shown.get(symbol, symbol) for symbol in variables_of(loaded.ptx)]
+    inside = any(symbol.startswith("_Z") for symbol in listed)
+    return InvalidArgumentError(
+        f"no variable {name!r} in the module",
+        expected=", ".join(listed) or "none: there are no __device__ or __constant__ variables",
+        next_step="list one of a namespace in name_expressions, (\"&ns::name\",)" if inside else "",
+    )  # fmt: skip
 
 
 def _refuse_unsupported(backend: str, translate_cucomplex: bool, jitify: bool) -> None:

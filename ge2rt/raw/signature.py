@@ -10,6 +10,11 @@ from ge2rt.ptx.parse_variable import parameters, split_declaration
 from ge2rt.raw.declarations import Declared, declared_parameters
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?")
+_VARIABLE = re.compile(
+    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)?\.(?:global|const)\s[^\n=;\[]*?"
+    r"([\w$]+)(?:\[\d*\])*\s*[=;]",
+    re.MULTILINE,
+)
 _LOCAL = re.compile(r"\.local\s+\.align\s+\d+\s+\.b8\s+[\w$]+\[(\d+)\]")
 
 
@@ -87,6 +92,11 @@ def local_bytes(ptx: str, symbol: str) -> int:
         return 0
     end = ptx.find("\n}", start.end())
     return sum(int(m[1]) for m in _LOCAL.finditer(ptx, start.end(), end if end > 0 else len(ptx)))
+
+
+def variables_of(ptx: str) -> list[str]:
+    """Symbols of the module's variables in PTX text, without those that the compiler made."""
+    return [name for name in _VARIABLE.findall(ptx) if not name.startswith(("$", "__"))]
 
 
 def variable_bytes(ptx: str, symbol: str) -> int:

@@ -34,6 +34,7 @@ _KEPT_SNAPSHOTS = 8
 _KEPT_PLANS = 4096
 _LARGEST_SNAPSHOT = 10_000
 _LONGEST_NAME = 100
+_WHERE_LISTED = "ge2rt.query_kernels() lists the names, and `ge2rt kernels` in a shell"
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def find_kernel(name: Any) -> KernelSpec:
     if kernel is None:
         text = str(name) if type(name) is str else show(name)
         known = registry.ops() if text.isupper() else registry.names()
-        hint = did_you_mean(text[:_LONGEST_NAME], known) or "see ge2rt.query_kernels()"
+        hint = did_you_mean(text[:_LONGEST_NAME], known) or _WHERE_LISTED
         kernels = registry.kernels_of(text)
         if kernels:
             hint = f"this is an op type; its kernels are {', '.join(k.name for k in kernels)}"

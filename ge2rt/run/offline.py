@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.build.problem import make_problem
 from ge2rt.build.records import Problem
 from ge2rt.device.api import DeviceProps
@@ -18,8 +19,12 @@ from ge2rt.spec.registry import default_registry
 
 
 def arch_props(arch: str) -> DeviceProps:
-    """Properties of a GPU of this architecture, such as ``sm_90``."""
-    return replace(virtual_gpu(arch, 108), name=arch, kind="cuda", binary_kind="cubin")
+    """Properties of a GPU of this architecture, such as ``sm_90``; InvalidArgumentError else."""
+    try:
+        gpu = virtual_gpu(arch, 108)
+    except InvalidArgumentError as fault:
+        raise fault.about(argument="arch") from None
+    return replace(gpu, name=arch, kind="cuda", binary_kind="cubin")
 
 
 def problem_for(

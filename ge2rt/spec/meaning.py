@@ -7,6 +7,7 @@ named in ``broken`` are left out, and names are not judged where a section that 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -33,6 +34,8 @@ TEMPLATE_NAMES = frozenset({
     "range", "namespace", "fail", "loop", "self", "super", "caller", "varargs", "kwargs",
 })  # fmt: skip
 SPACE_FACTS = ("size", "rank", "shape", "strides", "vec")
+# N / 128, N / 128 + 1, (N + 127) / 128
+_QUOTIENT = re.compile(r"\(?\s*(\w+)\s*(?:\+[^/]*)?\)?\s*/\s*(\w+)(?:\s*\+.*)?")
 _NAMING = ("inputs", "outputs", "types", "attrs", "let", "iterate", "tunables")
 
 
@@ -189,10 +192,20 @@ def _whole_launch(scope: _Scope) -> Iterator[Found]:
     """Grids and blocks are whole numbers: / gives none."""
     for path, geometry in _launches(scope):
         for part in ("grid", "block"):
+            blocks = geometry.get("block", ()) if part == "grid" else ()
             for i, text in enumerate(geometry.get(part, ())):
                 if isinstance(text, float) or (isinstance(text, str) and _divides(text)):
-                    message = f"{text} is no whole number; write ceildiv(N, 256) or N // 256"
-                    yield (*path, part, i), message, False
+                    extent, step = _quotient(str(text), blocks, i)
+                    written = f"ceildiv({extent}, {step}) or {extent} // {step}"
+                    yield (*path, part, i), f"{text} is no whole number; write {written}", False
+
+
+def _quotient(text: str, block: Sequence[Any], axis: int) -> tuple[str, str]:
+    """What is divided by what, for advice; where the text does not tell, by the block's extent."""
+    found = _QUOTIENT.fullmatch(text)
+    if found:
+        return found[1], found[2]
+    return "N", str(block[axis]) if axis < len(block) else "256"
 
 
 def _launches(scope: _Scope) -> Iterator[tuple[Path, Mapping[str, Any]]]:

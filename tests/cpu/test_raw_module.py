@@ -246,8 +246,14 @@ def test_variables_are_read_written_and_kept(module):
         table.set(bytes(8))
     with pytest.raises(InvalidArgumentError, match="16 bytes"):
         table.array(F32, (5,))
-    with pytest.raises(InvalidArgumentError, match="no variable 'missing'"):
+    with pytest.raises(InvalidArgumentError, match="no variable 'missing'") as caught:
         module.get_global("missing")
+    assert set(caught.value.record.expected.split(", ")) == {"calls", "table", "ns::depth"}
+    with pytest.raises(InvalidArgumentError, match="there are no __device__ or __constant__"):
+        ge2rt.RawModule(code=SAXPY).get_global("missing")
+    mangled = "namespace ns { __device__ int a; }" + SAXPY.replace("y[i];", "y[i] + ns::a++;")
+    with pytest.raises(InvalidArgumentError, match="in name_expressions"):
+        ge2rt.RawModule(code=mangled).get_global("a")
 
 
 def test_a_view_of_a_variable_outlives_its_module():

@@ -155,7 +155,11 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         ("shape: [M, K]", "shape: [cc, K]", "10:37 kernels[0].inputs[0].shape[0]: the name 'cc' is "
          "a fact of the device"),
         ('"ceildiv(N, 64)"', '"N / 64 + 1"', "25:21 kernels[0].launch.grid[0]: N / 64 + 1 is no "
-         "whole number; write ceildiv(N, 256) or N // 256"),
+         "whole number; write ceildiv(N, 64) or N // 64"),
+        ('"ceildiv(N, 64)"', '"(N + 63) / 64"', "25:21 kernels[0].launch.grid[0]: (N + 63) / 64 "
+         "is no whole number; write ceildiv(N, 64) or N // 64"),
+        ('"ceildiv(N, 64)"', '"M * N / 64 / 2"', "25:21 kernels[0].launch.grid[0]: M * N / 64 / 2 "
+         "is no whole number; write ceildiv(N, 256) or N // 256"),
         ("block: [256]", "block: [2.5]", "25:66 kernels[0].launch.block[0]: 2.5 is no whole "
          "number; write ceildiv(N, 256) or N // 256"),
     ],

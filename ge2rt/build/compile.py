@@ -19,6 +19,9 @@ from ge2rt.build.key import compile_key, explain, find_includes
 from ge2rt.build.records import Binary, Key, Problem, Source
 from ge2rt.build.store import META, Store
 
+_SOURCE = "source.cu"
+_SHOWN = 12  # lines of sources that differ
+
 
 @dataclass(frozen=True)
 class _Memory:
@@ -197,7 +200,7 @@ class _Job:
         )  # fmt: skip
         blobs = {
             _blob(self.kind): output.data,
-            "source.cu": source.text.encode("utf-8", "surrogatepass"),
+            _SOURCE: source.text.encode("utf-8", "surrogatepass"),
             META: pack_fields(binary_fields(binary)),
         }
         self.store.put(self.key, blobs)
@@ -216,7 +219,10 @@ def _no_jit(kernel: str, arch: str, kind: str) -> CompileError:
 
 
 def why_missed(problem: Problem, kind: str = "ptx", *, store: Store | None = None) -> list[str]:
-    """Parts in which a problem differs from the nearest stored entry; empty: it is stored."""
+    """Parts in which a problem differs from the nearest stored entry; empty: it is stored.
+
+    Of sources the lines that differ are shown.
+    """
     store = store or stores.default_store()
     source = source_of(problem)
     includes = find_includes(source.text, source.options)
@@ -224,4 +230,26 @@ def why_missed(problem: Problem, kind: str = "ptx", *, store: Store | None = Non
     if store.get(key.digest) is not None:
         return []
     near = store.nearest(key)
-    return list(explain(key, near)) if near else ["nothing alike is stored"]
+    if near is None:
+        return ["nothing alike is stored"]
+    entry = store.get(near.digest)
+    theirs = entry.read(_SOURCE) if entry else None
+    return [
+        _lines_that_differ(theirs.decode("utf-8", "replace"), source.text)
+        if theirs is not None and reason.startswith("source:") else reason
+        for reason in explain(key, near)
+    ]  # fmt: skip
+
+
+def _lines_that_differ(theirs: str, ours: str) -> str:
+    """What stands in one source and not in the other: ``-`` there, ``+`` here."""
+    import difflib  # late: only explanations need it
+
+    found = [
+        f"{line[0]} {line[1:].strip()}"
+        for line in difflib.unified_diff(theirs.splitlines(), ours.splitlines(), n=0, lineterm="")
+        if line[0] in "+-" and line[:3] not in ("+++", "---") and line[1:].strip()
+    ]
+    more = [f"... and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    listed = "".join(f"\n    {line}" for line in found[:_SHOWN] + more)
+    return f"source: (- there, + here){listed}"

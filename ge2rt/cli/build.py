@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from ge2rt.base.errors import UnsupportedError
 from ge2rt.build.compile import build as build_problem
 from ge2rt.build.records import Problem
 from ge2rt.build.render import render as render_problem
-from ge2rt.cli.calls import attrs_option, descs_argument, parse_attrs, parse_inputs
+from ge2rt.cli.calls import CALL_HELP, attrs_option, descs_argument, parse_attrs, parse_inputs
 from ge2rt.run.offline import arch_props, problem_for
 
 _dynamic_option = click.option(
@@ -19,38 +20,69 @@ _dynamic_option = click.option(
 )
 
 
-@click.command()
+@click.command(epilog=CALL_HELP)
 @click.argument("name")
 @descs_argument
 @attrs_option
-@click.option("--arch", default="sm_80", help="Architecture, e.g. sm_90.")
+@click.option("--arch", default="sm_80", show_default=True, help="Architecture.")
 @_dynamic_option
-@click.option("--lines", is_flag=True, help="Show the template's file and line beside each line.")
+@click.option("--lines", is_flag=True, help="Beside each line its template's and its own number.")
 def render(
     name: str, descs: tuple[str, ...], attrs: tuple[str, ...], arch: str, dynamic: bool, lines: bool
 ) -> None:
-    """Print the CUDA source of kernel (or op type) NAME for inputs DESCS: f32[128,64] ..."""
+    """Print the CUDA source of kernel (or op type) NAME for inputs DESCS.
+
+    The lines are what is compiled but for blanks at their beginning and above the first.
+    """
     source = render_problem(_problem(name, descs, attrs, arch, dynamic))
-    for number, line in enumerate(source.text.splitlines(), 1):
+    begun = False
+    for number, line in enumerate(_indented(source.text.splitlines()), 1):
+        begun = begun or bool(line.strip())
         file, at = source.line_map.find(number)
-        click.echo(f"{f'{file}:{at}':>32} | {line}" if lines else line)
+        if begun:
+            click.echo(f"{f'{file}:{at}':>32} | {number:>4} | {line}" if lines else line)
 
 
-@click.command()
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, with those of macros, which begin at the margin, moved into their blocks."""
+    depth = 0
+    for line in lines:
+        text = line.lstrip()
+        least = 2 * (depth - (len(text) - len(text.lstrip("}"))))
+        moved = text and not text.startswith("#") and len(line) - len(text) < least
+        yield " " * least + text if moved else line
+        depth = max(depth + text.count("{") - text.count("}"), 0)
+
+
+@click.command(epilog=CALL_HELP)
 @click.argument("name")
 @descs_argument
 @attrs_option
-@click.option("--arch", default="sm_80", help="Architectures, separated by commas.")
 @click.option(
-    "--emit", type=click.Choice(["cuda", "ptx", "cubin"]), default="cubin", help="What to write."
+    "--arch", default="sm_80", show_default=True, help="Architectures, separated by commas."
+)
+@click.option(
+    "--emit",
+    type=click.Choice(["cuda", "ptx", "cubin"]),
+    default="cubin",
+    show_default=True,
+    help="What to write: the rendered source, or what NVRTC makes of it.",
 )
 @_dynamic_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder; - for stdout.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder (default: the current one); - for stdout.",
+)
 def build(
     name: str, descs: tuple[str, ...], attrs: tuple[str, ...], arch: str, emit: str, dynamic: bool,
     output: Path | None,
 ) -> None:  # fmt: skip
-    """Compile kernel (or op type) NAME for inputs DESCS and write one file an architecture."""
+    """Compile kernel (or op type) NAME for inputs DESCS and write one file an architecture.
+
+    Exits with 1 if the kernel does not run on one of them, after the others are written.
+    """
     turned_down = 0
     for each in arch.split(","):
         try:

@@ -11,7 +11,7 @@ import click
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.build.compile import why_missed
 from ge2rt.build.store import default_store
-from ge2rt.cli.calls import attrs_option, descs_argument, parse_attrs, parse_inputs
+from ge2rt.cli.calls import CALL_HELP, attrs_option, descs_argument, parse_attrs, parse_inputs
 from ge2rt.run.offline import arch_props, problem_for
 from ge2rt.spec.registry import default_registry
 
@@ -40,7 +40,7 @@ def clear() -> None:
 
 @cache.command()
 def verify() -> None:
-    """Read every entry and compare checksums; exits with 1 if one is bad."""
+    """Compare checksums of all entries; exits with 1 if one is bad."""
     faults = default_store().verify()
     for digest, fault in faults:
         click.echo(f"{digest}: {fault}", err=True)
@@ -48,18 +48,25 @@ def verify() -> None:
     sys.exit(1 if faults else 0)
 
 
-@cache.command()
+@cache.command(epilog=CALL_HELP)
 @click.argument("what")
 @descs_argument
 @attrs_option
-@click.option("--arch", default="sm_80", help="Architecture of the call.")
-@click.option("--emit", type=click.Choice(["ptx", "cubin"]), default="ptx")
+@click.option("--arch", default="sm_80", show_default=True, help="Architecture of the call.")
+@click.option(
+    "--emit",
+    type=click.Choice(["ptx", "cubin"]),
+    default="ptx",
+    show_default=True,
+    help="What was compiled: ptx for the cpu device, cubin for a GPU.",
+)
 def explain(
     what: str, descs: tuple[str, ...], attrs: tuple[str, ...], arch: str, emit: str
 ) -> None:
     """Print the key parts of an entry, or why a call misses.
 
-    WHAT is a digest (or at least 6 digits of its beginning), or a kernel, with DESCS.
+    WHAT is a digest (or at least 6 digits of its beginning), or a kernel, with DESCS. A miss shows
+    what differs from the nearest entry; of the source, the lines.
     """
     digest = _digest(what)
     if digest:

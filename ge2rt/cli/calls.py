@@ -15,8 +15,16 @@ from ge2rt.spec.model import BufferDesc
 
 _DESC = re.compile(r"^(?P<dtype>\w+)\[(?P<axes>[^\]]*)\](@(?P<device>[\w:]+))?$")
 
+# at the end of the help of each command that takes a call
+CALL_HELP = (
+    "DESCS are the inputs in declared order, as dtype[extents]: f32[128,64]; with strides in"
+    " elements f32[128:1,64:128]; - for an absent optional one. Quote them: shells expand brackets."
+)
+
 descs_argument = click.argument("descs", nargs=-1)
-attrs_option = click.option("--attr", "attrs", multiple=True, help="NAME=VALUE, e.g. act=relu.")
+attrs_option = click.option(
+    "--attr", "attrs", multiple=True, help="An attribute: NAME=VALUE, e.g. act=relu."
+)
 
 
 def parse_desc(text: str, device: str) -> BufferDesc | None:

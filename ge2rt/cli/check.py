@@ -34,9 +34,11 @@ _NUMBER = re.compile(r"[0-9][0-9.e+-]*")
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--kernel", "names", multiple=True, help="Only these kernels.")
-@click.option("--device", default="auto", help="Where to run: cpu, cuda, cuda:N or auto.")
+@click.option(
+    "--device", default="auto", show_default=True, help="Where to run: cpu, cuda, cuda:N or auto."
+)
 @click.option("--arch", default="", help="Also build cubins: sm_75,sm_80,...")
-@click.option("--compile-only", is_flag=True, help="Do not run anything.")
+@click.option("--compile-only", is_flag=True, help="Build cubins (for sm_80) and run nothing.")
 @click.option("--full", is_flag=True, help="The whole grid of cases, not the quick one.")
 @click.option(
     "--checks",
@@ -50,7 +52,8 @@ def check(
 ) -> None:  # fmt: skip
     """Check all kernels of FILE (default: the registry): YAML, templates, compilation, results.
 
-    Exits with 1 on any fault.
+    Each kernel runs over a grid of sizes, dtypes, strides and attributes and is compared with its
+    reference. Exits with 1 on any fault.
     """
     kernels = _kernels(file, names)
     screen = console()

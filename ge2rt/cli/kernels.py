@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ge2rt.base.errors import InvalidArgumentError
-from ge2rt.cli.calls import attrs_option, descs_argument, parse_attrs, parse_inputs
+from ge2rt.cli.calls import CALL_HELP, attrs_option, descs_argument, parse_attrs, parse_inputs
 from ge2rt.cli.screen import console, table
 from ge2rt.device.registry import get_device
 from ge2rt.run.launch import find_kernel
@@ -53,13 +53,16 @@ def _listing(specs: list[KernelSpec], width: int) -> Table:
     return shown
 
 
-@click.command()
+@click.command(epilog=CALL_HELP)
 @click.argument("op_type")
 @descs_argument
 @attrs_option
-@click.option("--device", default="auto", help="cpu, cuda, cuda:N or auto.")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:N or auto.")
 def capability(op_type: str, descs: tuple[str, ...], attrs: tuple[str, ...], device: str) -> None:
-    """Rank the kernels of OP_TYPE; with input DESCS (f32[128,64] ...) the reasons too."""
+    """Rank the kernels of OP_TYPE; with input DESCS the reasons too.
+
+    Exits with 1 if none can run the call.
+    """
     found = default_registry().kernels_of(op_type)
     if not found:
         raise _unknown_op(op_type)

@@ -41,7 +41,12 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup)
 @click.version_option(package_name="ge2rt")
-@click.option("--registry", multiple=True, type=click.Path(), help="Add a kernels file.")
+@click.option(
+    "--registry",
+    multiple=True,
+    type=click.Path(),
+    help="Add a kernels file, as GE2RT_REGISTRY does.",
+)
 def cli(registry: tuple[str, ...]) -> None:
     """Kernels from YAML and CUDA templates, compiled at run time, on a GPU or on any CPU."""
     from ge2rt.spec.registry import load_registry

@@ -165,7 +165,9 @@ def test_why_a_call_missed(root, tmp_path):
     assert why_missed(problem(folder)) == ["nothing alike is stored"]
     build(problem(folder))
     (line,) = why_missed(problem(folder, (101,)))
-    assert line.startswith("source: ")
+    assert line.startswith("source: (- there, + here)\n    - ")
+    assert any("100" in part for part in line.splitlines() if part.startswith("    - "))
+    assert any("101" in part for part in line.splitlines() if part.startswith("    + "))
 
 
 def test_no_jit_runs_from_the_cache_and_names_what_is_missing(root, tmp_path, monkeypatch):

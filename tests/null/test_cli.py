@@ -58,6 +58,18 @@ def test_version(ge2rt_cli):
     assert ge2rt.__version__ in ge2rt_cli("--version")[1]
 
 
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "ge2rt", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"python -m ge2rt, version {ge2rt.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["capability", "render", "build"])
+def test_help_tells_how_a_call_is_written(ge2rt_cli, command):
+    out = " ".join(ge2rt_cli(command, "--help")[1].split())
+    assert "f32[128:1,64:128]; - for an absent optional one" in out
+
+
 @pytest.mark.parametrize("columns", ["40", "60", "80", "120", ""])
 def test_names_are_never_cut(ge2rt_cli, columns):
     status, out, _ = ge2rt_cli("kernels", columns=columns)
@@ -134,6 +146,11 @@ def test_capability_with_descs_gives_scores_and_reasons(ge2rt_cli):
         (("render", "softmax", "f32[4]", "--attr", "axes=1"), "expected axis, scale, log"),
         (("render", "softmax"), "X"),
         (("render", "softmax", "f32[4]", "--arch", "ampere"), "ampere"),
+        (
+            ("build", "softmax", "f32[4]", "--arch", "sm_99"),
+            "argument 'arch': this architecture is not known; expected sm_75",
+        ),
+        (("kernels", "zz"), "and `ge2rt kernels` in a shell"),
         (("check", "nowhere.yaml"), "nowhere.yaml cannot be read"),
         (("check", "--kernel", "nothing"), "no kernel of this name to check"),
         (("--registry", "nowhere.yaml", "kernels"), "nowhere.yaml cannot be read"),
@@ -165,6 +182,9 @@ def test_render_shows_the_template_beside_the_source(ge2rt_cli):
     plain = ge2rt_cli("render", "softmax", "f32[64,100]")[1]
     assert "__global__" in plain
     assert "softmax.cu.j2:" not in plain
+    assert plain.splitlines()[0].strip()
+    assert "\n  int X_at = 0;\n" in plain  # from a macro that does not know where it is called
+    assert "\n#pragma unroll\n" in plain
     dynamic = ge2rt_cli("render", "softmax", "f32[64,100]", "--dynamic")[1]
     assert dynamic != plain
 

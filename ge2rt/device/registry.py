@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import warnings
 from collections.abc import Callable
 
 from ge2rt.base import switches
@@ -11,6 +12,7 @@ from ge2rt.base.errors import DeviceError, InvalidArgumentError, InvalidTypeErro
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import show
 from ge2rt.device.api import Device
+from ge2rt.spec.suggest import did_you_mean
 
 Factory = Callable[[int], Device]
 
@@ -21,6 +23,7 @@ _lock = ForkLock(reentrant=True)
 _factories: dict[str, Factory] = {}
 _devices: dict[tuple[str, int], Device] = {}
 _gpus: dict[str, int] = {}
+_told: set[str] = set()  # variables of the environment that nobody knows
 
 
 def _cpu(index: int) -> Device:
@@ -66,6 +69,9 @@ def register_device(kind: str, factory: Factory) -> None:
 def get_device(name: str | None = None) -> Device:
     """The device ``name`` (``GE2RT_DEVICE`` without one), made once.
 
+    The first one warns (RuntimeWarning) of ``GE2RT_*`` variables that do not exist: a misspelt
+    one would do nothing.
+
     ``auto`` is the first GPU, or the CPU where there is none. With ``GE2RT_EMULATE_CUDA=1`` every
     ``cuda`` device is the CPU device.
     """
@@ -95,6 +101,7 @@ def clear() -> None:
         _devices.clear()
         _factories.clear()
         _gpus.clear()
+        _told.clear()
 
 
 def _parse(name: str) -> tuple[str, int]:
@@ -107,7 +114,16 @@ def _parse(name: str) -> tuple[str, int]:
     return kind, int(number or 0)
 
 
+def _tell_unknown_switches() -> None:
+    for name in sorted(switches.given() - switches.TABLE.keys() - _told):
+        _told.add(name)
+        hint = did_you_mean(name, switches.TABLE) or "`ge2rt doctor` and the docs list all"
+        text = f"environment variable {name} is unknown and does nothing. {hint}"
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
 def _make(kind: str, index: int) -> Device:
+    _tell_unknown_switches()
     factory = _factories.get(kind) or _BUILT_IN.get(kind)
     if factory is None:
         known = ", ".join(("auto", *sorted({*_BUILT_IN, *_factories})))

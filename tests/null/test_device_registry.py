@@ -115,3 +115,15 @@ def test_no_driver_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(registry.ctypes, "CDLL", missing)
     assert registry.gpu_count() == 0
+
+
+def test_an_unknown_switch_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GE2RT_CHEK", "all")
+    with pytest.warns(RuntimeWarning, match="GE2RT_CHEK is unknown.*mean 'GE2RT_CHECK'") as told:
+        get_device("null")
+    assert len(told) == 1
+    get_device("cpu")
+    monkeypatch.setenv("GE2RT_QQ", "1")
+    registry.register_device("other", lambda index: NullDevice())
+    with pytest.warns(RuntimeWarning, match="GE2RT_QQ is unknown and does nothing"):
+        get_device("other")

@@ -193,6 +193,10 @@ class Stream:
         self.handle = self.device.create_stream()
         self._closed = False
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"handle {self.handle:#x}"
+        return f"<Stream on {self.device.name}: {state}>"
+
     def synchronize(self) -> None:
         """Wait until everything enqueued here is done."""
         self.device.synchronize(_handle(self))
@@ -217,6 +221,10 @@ class Event:
     def __init__(self, device: str | None = None) -> None:
         self.device: Device = get_device(device)
         self._mark: object = None
+
+    def __repr__(self) -> str:
+        state = "not recorded" if self._mark is None else "recorded"
+        return f"<Event on {self.device.name}: {state}>"
 
     def record(self, stream: int | Stream = 0) -> None:
         """Put the mark at the end of what is enqueued now."""

@@ -16,7 +16,7 @@ from ge2rt.base import events, switches
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, RegistryError
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.paths import resource
-from ge2rt.base.text import one_line, show
+from ge2rt.base.text import counted, one_line, show
 from ge2rt.spec import snapshot
 from ge2rt.spec.entries import build_kernel, template_folders
 from ge2rt.spec.model import KernelSpec
@@ -57,6 +57,10 @@ class Registry:
         self._aliases: dict[str, str] = {}
         self._files: tuple[str, ...] = ()
         self.version = next(_versions)
+
+    def __repr__(self) -> str:
+        kernels, files = counted(len(self._rows), "kernel"), counted(len(self._files), "file")
+        return f"<Registry of {kernels} from {files}>"
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -144,7 +148,7 @@ class Registry:
             hint = did_you_mean(name, [*self._rows, *self._aliases])
             raise InvalidArgumentError(
                 "no kernel of this name", kernel=name, detail="argument",
-                next_step=hint or "see query_kernels()",
+                next_step=hint or "names() lists the names",
             )  # fmt: skip
         return kernel
 

@@ -215,11 +215,13 @@ def test_streams_are_ordered_and_end():
     x, y, z = ramp(1000), np.zeros(1000, F32), np.zeros(1000, F32)
     with ge2rt.Stream() as stream:
         assert stream.handle != 0
+        assert repr(stream) == f"<Stream on cpu: handle {stream.handle:#x}>"
         ge2rt.launch("elementwise_unary", x, out=y, op="square", stream=stream)
         ge2rt.launch("elementwise_unary", y, out=z, op="neg", stream=stream.handle)
         stream.synchronize()
     np.testing.assert_array_equal(z, -(x * x))
     assert stream.handle == 0
+    assert repr(stream) == "<Stream on cpu: closed>"
     stream.close()
 
 

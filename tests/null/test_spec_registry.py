@@ -264,6 +264,13 @@ def test_the_shipped_file_is_right() -> None:
         assert registry.get(name).reference is not None, f"{name} has no reference"
 
 
+def test_a_registry_prints_what_it_has(tmp_path: Path) -> None:
+    registry = Registry()
+    assert repr(registry) == "<Registry of 0 kernels from 0 files>"
+    registry.add_file(write_file(tmp_path, GEMM))
+    assert repr(registry) == "<Registry of 1 kernel from 1 file>"
+
+
 def test_a_cached_load_imports_neither_yaml_nor_pydantic(tmp_path: Path) -> None:
     default_registry()  # writes the snapshot
     code = (

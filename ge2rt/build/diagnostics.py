@@ -23,6 +23,7 @@ _HEADER_OF = (
     (re.compile(r"(__)?nv_bfloat16\w*|__(bfloat16|float)2(bfloat16|float)\w*"), "cuda_bf16.h"),
     (re.compile(r"__nv_fp8\w*"), "cuda_fp8.h"),
 )
+_SEMICOLON = 'expected a ";"'
 _SHOWN = 8
 
 
@@ -56,7 +57,8 @@ def parse_log(log: str, source: Source | None = None) -> tuple[CompileDiagnostic
             found.append((_last(at_end["text"], source), []))
         elif found and line.startswith("  "):
             found[-1][1].append(line[2:])
-    return tuple(_completed(message, lines) for message, lines in found)
+    messages = [_completed(message, lines) for message, lines in found]
+    return tuple(_before(m, source) if source and m.text == _SEMICOLON else m for m in messages)
 
 
 def _first(match: re.Match[str], source: Source | None) -> CompileDiagnostic:
@@ -85,6 +87,26 @@ def _completed(message: CompileDiagnostic, lines: list[str]) -> CompileDiagnosti
         return replace(message, text=text)
     shown = f"  {lines[caret - 1]}\n  {lines[caret]}"
     return replace(message, text=text, column=lines[caret].index("^") + 1, shown=shown)
+
+
+def _before(message: CompileDiagnostic, source: Source) -> CompileDiagnostic:
+    """The message that a semicolon is missing in front of a line, at the end of that before it."""
+    lines = source.text.split("\n")[: message.rendered_line]
+    if not lines or lines[-1][: message.column - 1].strip():
+        return message  # about a header, or something stands before it in its line
+    at = next((n for n in range(len(lines) - 1, 0, -1) if _is_code(lines[n - 1])), 0)
+    text = lines[at - 1].rstrip() if at else ""
+    if not text or text.endswith("*/"):
+        return message
+    file, line = source.line_map.find(at)
+    return replace(
+        message, file=file or message.file, line=line, column=len(text) + 1, rendered_line=at,
+        shown=f"  {text}\n  {' ' * len(text)}^",
+    )  # fmt: skip
+
+
+def _is_code(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("//")
 
 
 def failure(log: str, source: Source, kernel: str, arch: str) -> CompileError:

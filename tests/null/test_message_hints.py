@@ -87,6 +87,18 @@ def test_headers_that_kernels_have_elsewhere_are_named(header: str, there: str) 
     assert "nvidia-cuda-cccl" in step
 
 
+def test_a_missing_semicolon_is_told_where_it_is_missing() -> None:
+    text = "void k() {\n  int i = 0\n\n  // next\n  if (i) return;\n}\n"
+    source = Source(text, "k", "k.cu.j2", (), LineMap(tuple(("k.cu.j2", n + 2) for n in range(6))))
+    log = f'{PREFIX}k.cu.j2(5): error: expected a ";"\n    if (i) return;\n    ^\n'
+    error = failure(log, source, "k", "sm_80")
+    assert error.record.where == "k.cu.j2:3"
+    assert 'k.cu.j2:3:12 (rendered line 2): error: expected a ";"\n    int i = 0\n' in str(error)
+    inside = log.replace("if (i) return;", "i = 1 return;").replace("    ^", "          ^")
+    moved = Source(text.replace("if (i) return;", "i = 1 return;"), "k", "k.cu.j2")
+    assert failure(inside, moved, "k", "sm_80").record.where == "k.cu.j2:5"
+
+
 def test_a_log_without_an_error_at_a_line_is_shown_as_it_is() -> None:
     error = failure("nvrtc: error: failed\nto open it\n", Source("", "k", "k.cu"), "k", "sm_80")
     assert "\nnvrtc: error: failed\nto open it" in str(error)

@@ -53,14 +53,12 @@ def look(value: Any, index: int) -> Any:
         return Placed(address, "cpu", _dtype_name(value.dtype), not value.flags.writeable, value)
     if isinstance(value, _PLAIN + _C_DATA):
         return value
-    if isinstance(value, _NO_ARRAYS):
-        return value
     if _is_number(value):
         return operator.index(value)
     try:
         found = describe(value, f"args[{index}]")
     except InvalidTypeError:
-        loose = _complex_array(value)
+        loose = value if isinstance(value, _NO_ARRAYS) else _complex_array(value)
         if loose is None:
             raise
         return loose

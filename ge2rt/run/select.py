@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, Status, UnsupportedError
 from ge2rt.device.api import DeviceProps
-from ge2rt.spec.attrs import unknown_attr
+from ge2rt.spec.attrs import is_about_attr, unknown_attr
 from ge2rt.spec.match import infer_outputs, match
 from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
 
@@ -172,13 +172,9 @@ def _wrong_call(refused: Sequence[_Refused]) -> _Refused | None:
         # one knows that nobody could; those that got as far as the shapes may say it better
         return next((c for c in refused if c[1].detail in ("shape", "invalid")), None)
     reasons = {(refusal.argument, refusal.message) for _, refusal in refused}
-    if len(reasons) == 1 and all(refusal.detail not in _DEPENDS for _, refusal in refused):
+    if len(reasons) == 1 and is_about_attr(refused[0][1]):
         return max(refused, key=lambda c: len(c[1].expected))  # who takes the most
     return None
-
-
-# what one kernel takes and another does not
-_DEPENDS = ("dtype", "layout", "shape", "unimplemented")
 
 
 def complete(

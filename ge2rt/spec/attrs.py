@@ -12,6 +12,8 @@ from ge2rt.spec.model import AttrSpec, KernelSpec, Refusal
 from ge2rt.spec.suggest import did_you_mean, listing
 
 _INT64 = 2**63
+_UNKNOWN, _MISSING = "unknown attribute", "attribute is missing"
+_UNUSABLE = "attribute cannot be used"
 
 
 def bind_attrs(kernel: KernelSpec, attrs: Mapping[str, Any]) -> dict[str, Any] | Refusal:
@@ -36,16 +38,21 @@ def unknown_attr(kernel: KernelSpec, name: str) -> Refusal:
     elif any(name.lower() == spec.name.lower() for spec in kernel.outputs):
         hint = f"{name} is an output: give it in out="
     return Refusal(
-        "unknown attribute", argument=name, expected=listing(kernel.attrs) or "no attributes",
+        _UNKNOWN, argument=name, expected=listing(kernel.attrs) or "no attributes",
         next_step=hint,
     )  # fmt: skip
+
+
+def is_about_attr(refusal: Refusal) -> bool:
+    """Whether a call was refused for one of its attributes."""
+    return refusal.message in (_UNKNOWN, _MISSING, _UNUSABLE)
 
 
 def bind_attr(spec: AttrSpec, given: Any) -> Any:
     """The checked value of one attribute, or a :class:`Refusal`; None is the default."""
     if given is None:
         if spec.required:
-            return Refusal("attribute is missing", argument=spec.name, expected=_expected(spec))
+            return Refusal(_MISSING, argument=spec.name, expected=_expected(spec))
         return spec.default
     try:
         value = CONVERT[spec.type](given)
@@ -70,7 +77,7 @@ def _refuse(spec: AttrSpec, given: Any, next_step: str = "") -> Refusal:
     plain = isinstance(given, (bool, int, float, str, tuple, list))
     got = repr(given)[:80] if plain else f"an object of type {type(given).__name__}"
     return Refusal(
-        "attribute cannot be used", argument=spec.name, expected=_expected(spec), got=got,
+        _UNUSABLE, argument=spec.name, expected=_expected(spec), got=got,
         next_step=next_step,
     )  # fmt: skip
 

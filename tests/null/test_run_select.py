@@ -82,6 +82,14 @@ def test_requires_is_a_reason_with_code_minus_3(kernels):
         require(choice)
 
 
+def test_a_wrong_attribute_is_minus_1_and_a_wrong_count_minus_3(kernels):
+    props, given = virtual_gpu("sm_80", 1), inputs(8, 8, 8)
+    with pytest.raises(InvalidArgumentError, match="plain, argument 'akt': unknown attribute"):
+        require(choose(kernels, given, {"akt": 1}, props, infer=True))
+    with pytest.raises(UnsupportedError, match=r"plain: turned down.*tensor: turned down"):
+        require(choose(kernels, [*given, *given], {}, props))
+
+
 def test_an_excluded_kernel_is_not_chosen(kernels):
     props = virtual_gpu("sm_80", 1)
     choice = choose(kernels, inputs(8, 8, 8), {}, props, exclude=["plain"], infer=True)

@@ -19,6 +19,8 @@ from ge2rt.base.text import show
 from ge2rt.device.api import Device
 from ge2rt.device.array import DeviceArray
 from ge2rt.device.pointers import address_of
+from ge2rt.jit.faults import tensor_outside
+from ge2rt.jit.scope import where
 from ge2rt.jit.traced import Traced
 from ge2rt.jit.trees import Structure, flatten
 
@@ -251,11 +253,7 @@ def array_key(array: Any, name: str = "") -> ArrayKey:
     elif isinstance(array, DeviceArray):
         home = array.device.name
     elif isinstance(array.device, str):
-        raise InvalidTypeError(
-            "a tensor is taken from outside of a jitted function", argument=name,
-            got=f"{array.dtype}{list(array.shape)} on {array.device}",
-            next_step="pass it as an argument, a module's by nn.functional_call(module, values, x)",
-        )  # fmt: skip
+        raise tensor_outside(array, where(), argument=name)
     else:
         home = f"cuda:{array.device.id}"
     shape, steps = tuple(array.shape), array.strides

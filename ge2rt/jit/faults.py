@@ -35,6 +35,16 @@ def control_flow(asked: str, where: str, **parts: Any) -> ControlFlowError:
     )
 
 
+def tensor_outside(tensor: Any, where: str, **parts: Any) -> InvalidTypeError:
+    """The refusal of a tensor that a traced function takes from elsewhere."""
+    return InvalidTypeError(
+        "a tensor is taken from outside of a jitted function", where=where,
+        got=f"{tensor.dtype}{list(tensor.shape)} on {tensor.device}",
+        next_step="pass it as an argument, a module's by nn.functional_call(module, values, x)",
+        **parts,
+    )  # fmt: skip
+
+
 def not_covered(name: str, where: str, reason: str = "", next_step: str = "") -> InvalidTypeError:
     """The refusal of a function, method or option that tracing does not cover."""
     return InvalidTypeError(

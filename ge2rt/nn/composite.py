@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ge2rt.jit.derive.symbols import is_traced
 from ge2rt.nn.precision import cast_for
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.outside import refuse_outside
 
 
 def composite(
@@ -33,7 +33,7 @@ def composite(
             bound = signature.bind(*args, **options)
             free = [n for n in bound.arguments if n not in static]
             arrays = cast_for(precision, [bound.arguments[n] for n in free])
-            if is_traced(*arrays):
+            if refuse_outside(arrays):
                 bound.arguments.update(zip(free, arrays, strict=True))
                 return function(*bound.args, **bound.kwargs)
             named = {n: _plain(v) for n, v in bound.arguments.items() if n in static}

@@ -13,17 +13,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ge2rt.jit import functions
-from ge2rt.jit.derive.symbols import is_traced
 from ge2rt.nn.layers import uniform_parameter
 from ge2rt.nn.module import Module
 from ge2rt.tensors.kernels import kernel_operator
+from ge2rt.tensors.outside import refuse_outside
 
 
 def rnn(
     x: Any, wx: Any, wh: Any, bias: Any = None, h0: Any = None, act: str = "tanh"
 ) -> tuple[Any, Any]:
     """States ``[N, L, H]`` and the last one ``[N, H]``: ``act(x wx + h wh + bias)``."""
-    if not is_traced(x, wx, wh, bias, h0):
+    if not refuse_outside((x, wx, wh, bias, h0)):
         y, last = _kernel("RNN", ("hn",))(x, wx, wh, bias, h0, act=act)
         return y, last
     squash = np.tanh if act == "tanh" else functions.relu
@@ -38,7 +38,7 @@ def gru(
     x: Any, wx: Any, wh: Any, bias: Any = None, bias_h: Any = None, h0: Any = None
 ) -> tuple[Any, Any]:
     """States ``[N, L, H]`` and the last one (Cho et al., 2014; the reset after the product)."""
-    if not is_traced(x, wx, wh, bias, bias_h, h0):
+    if not refuse_outside((x, wx, wh, bias, bias_h, h0)):
         y, last = _kernel("GRU", ("hn",))(x, wx, wh, bias, bias_h, h0)
         return y, last
     hidden = wh.shape[0]
@@ -57,7 +57,7 @@ def lstm(
     x: Any, wx: Any, wh: Any, bias: Any = None, h0: Any = None, c0: Any = None
 ) -> tuple[Any, tuple[Any, Any]]:
     """States ``[N, L, H]``, and the last state and cell (Hochreiter and Schmidhuber, 1997)."""
-    if not is_traced(x, wx, wh, bias, h0, c0):
+    if not refuse_outside((x, wx, wh, bias, h0, c0)):
         y, last, cell = _kernel("LSTM", ("hn", "cn"))(x, wx, wh, bias, h0, c0)
         return y, (last, cell)
     hidden = wh.shape[0]

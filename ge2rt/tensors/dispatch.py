@@ -19,6 +19,7 @@ from ge2rt.device.array import DeviceArray
 from ge2rt.jit.trees import flatten, parts_of, unflatten
 from ge2rt.spec.suggest import did_you_mean
 from ge2rt.tensors.operators import Operator, table
+from ge2rt.tensors.outside import refuse_outside
 from ge2rt.tensors.tensor import Tensor
 
 Backend: TypeAlias = Callable[[Operator, Sequence[Any], Mapping[str, Any]], Any]
@@ -49,6 +50,8 @@ def register(kind: str, layout: str = "strided", name: str = "*") -> Callable[[B
 def call(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """The operator's result, through all layers."""
     leaves = tensors_in(args, options)
+    if leaves:
+        refuse_outside((*args, *options.values()))
     for each in leaves:
         override = getattr(type(each), "__ge2rt_function__", None)
         if override is not None:

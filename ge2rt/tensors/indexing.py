@@ -11,11 +11,13 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.tensors import dispatch, inplace, views
 from ge2rt.tensors import geometry as geo
 from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.outside import refuse_outside
 from ge2rt.tensors.tensor import Tensor
 
 
 def get(x: Tensor, index: Any) -> Tensor:
     """The view of a basic index; else what is read at arrays of indices, as NumPy reads it."""
+    refuse_outside((x, index))
     if geo.is_basic(index):
         made = geo.indexed(x.geometry, index)
         return views.view(x, "slice", made, index=views.hidden(index))
@@ -29,6 +31,7 @@ def put(x: Tensor, index: Any, value: Any) -> None:
 
     ValueError for an index outside; where one stands several times, any of its values may stay.
     """
+    refuse_outside((x, index, value))
     inplace.refuse_leaf(x, "assignment")
     if geo.is_basic(index):
         inplace.put(get(x, index), value)

@@ -63,14 +63,19 @@ def table() -> Mapping[str, Operator]:
 def _operator(kind: str, text: str, meaning: str) -> Operator:
     name = text.partition("(")[0]
     scope: dict[str, Any] = {"T": Array, "Any": Any, "meaning": _find(meaning)}
-    exec(f"def {text}: pass", scope)  # a row of our own file
+    _define(f"def {text}: pass", scope)
     signature = inspect.signature(scope[name])
     parameters = signature.parameters.values()
     options = [p.name for p in parameters if p.default is not p.empty]
     static = tuple(p.name for p in parameters if p.name in options and p.annotation is not Array)
     passed = [p.name if p.name not in options else f"{p.name}={p.name}" for p in parameters]
-    exec(f"def {text}: return meaning({', '.join(passed)})", scope)
+    _define(f"def {text}: return meaning({', '.join(passed)})", scope)
     return Operator(name, kind, scope[name], signature, static, meaning)
+
+
+def _define(text: str, scope: dict[str, Any]) -> None:
+    """Run a row of our own file; with its name a fault is told with the caller's line instead."""
+    exec(compile(text, str(FILE), "exec"), scope)
 
 
 def _find(meaning: str) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from ge2rt.jit.function import JitFunction
 from ge2rt.jit.trees import flatten, unflatten
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator, table
+from ge2rt.tensors.outside import refuse_outside
 from ge2rt.tensors.tape import Fill, Pull, Step, refuse_stale
 from ge2rt.tensors.tensor import Tensor
 
@@ -34,6 +35,7 @@ def _by_function() -> Mapping[Any, Operator]:
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
     """``np.exp(x)``: the operator of that name. TypeError for methods and ufuncs without one."""
+    refuse_outside(inputs)
     out = options.pop("out", None)
     op = _by_function().get(ufunc) if method == "__call__" else None
     if op is None or options:
@@ -44,6 +46,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
 
 def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """``np.sum(x)``: the operator of that name; TypeError for functions without one."""
+    refuse_outside((*args, *kwargs.values()))
     op = _by_function().get(function)
     if op is None:
         raise _refused(f"numpy.{function.__name__}")
@@ -72,6 +75,7 @@ def call_jitted(function: JitFunction, args: tuple[Any, ...], kwargs: Mapping[st
     function's.
     """
     leaves, structure, _ = flatten((args, dict(kwargs)))
+    refuse_outside(leaves)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     wanted = tuple(
         n for n, leaf in enumerate(leaves)

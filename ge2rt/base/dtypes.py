@@ -11,9 +11,14 @@ import numpy as np
 from ge2rt.base.errors import InvalidTypeError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DType:
-    """One element type. ``kind`` is float, int, uint, bool, or storage (without arithmetic)."""
+    """One element type. ``kind`` is float, int, uint, bool, or storage (without arithmetic).
+
+    It equals its other spellings: ``"f32"``, ``"float32"``, ``numpy.float32``, a NumPy dtype. As
+    with those of NumPy, a hash is the same for equal ones of this class alone; it is that of the
+    name as well, so that ``"f32"`` finds it in a set or dict.
+    """
 
     name: str
     itemsize: int
@@ -37,8 +42,34 @@ class DType:
         """Whether it is a signed or unsigned integer (not bool)."""
         return self.kind in ("int", "uint")
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType):
+            return self.name == other.name
+        found = _spelt(other)
+        return NotImplemented if found is None else self.name == found.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"dtype({self.name!r})"
+
+
+def _spelt(value: object) -> DType | None:
+    """The DType that a value names; None for what names none. Python's float is no dtype here."""
+    scalar = isinstance(value, type) and issubclass(value, np.generic)
+    torch = str(type(value)) == "<class 'torch.dtype'>"
+    if not (scalar or torch or isinstance(value, (str, np.dtype))):
+        return None
+    try:
+        return dtype_of(value)
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses strings, and has its own ways
+        return None
 
 
 _ROWS = (

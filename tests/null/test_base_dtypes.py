@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
@@ -95,3 +96,28 @@ def test_switches_follow_the_environment(monkeypatch):
 def test_resources_are_found():
     assert resource("kernels.yaml").is_file()
     assert resource("templates").is_dir()
+
+
+SPELLINGS = {
+    "f32": ("f32", "float32", "f4", np.float32, np.dtype("float32")),
+    "f64": ("f64", "float64", "d", np.float64, np.dtype("f8")),
+    "i64": ("i64", "int64", np.int64, np.dtype(np.int64)),
+    "bool": ("bool", np.bool_, np.dtype("?")),
+    "bf16": ("bf16", "bfloat16", dtype_of("bf16").numpy),
+}
+OTHERS = (None, 1, float, object, [], "", "f4,f4", "complex64", np.complex64, np.dtype(">f4"), "q8")
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_dtype_equals_its_other_spellings_and_nothing_else(name: str) -> None:
+    dtype = dtype_of(name)
+    for spelt in SPELLINGS[name]:
+        assert dtype == spelt
+        assert spelt == dtype
+    for other in (*OTHERS, *(s for n, row in SPELLINGS.items() if n != name for s in row)):
+        assert dtype != other
+        assert other != dtype
+    assert {dtype: 1}[name] == {name: 1}[dtype] == 1
+    assert pickle.loads(pickle.dumps(dtype)) == dtype
+    assert hash(pickle.loads(pickle.dumps(dtype))) == hash(dtype)
+    assert repr(dtype) == f"dtype({name!r})"

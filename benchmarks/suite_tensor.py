@@ -88,7 +88,7 @@ def mlp_step() -> list[Row]:
 
 
 def _jitted_step(model: nn.Module, x: Any, y: Any) -> Callable[[], Any]:
-    params = {name: p.detach().numpy().copy() for name, p in model.named_parameters().items()}
+    params = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
     state = [params, *({n: np.zeros_like(p) for n, p in params.items()} for _ in range(2))]
     count = np.float64(0)
 

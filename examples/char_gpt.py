@@ -92,7 +92,7 @@ def make_step(model: nn.Module, rate: float) -> Any:
 
 
 def first_state(model: nn.Module) -> Any:
-    params = {name: p.detach().numpy() for name, p in model.named_parameters().items()}
+    params = {name: p.detach().numpy() for name, p in model.named_parameters()}
     zeros = {name: np.zeros_like(p) for name, p in params.items()}
     return params, zeros, {name: z.copy() for name, z in zeros.items()}, np.float64(0)
 

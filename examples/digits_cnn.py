@@ -58,7 +58,7 @@ def adamw_step(params: Any, slopes: Any, means: Any, squares: Any, step: Any, ra
 
 
 def train_jitted(model: nn.Module, images: Any, labels: Any, epochs: int, rate: float) -> None:
-    params = {name: p.detach().numpy() for name, p in model.named_parameters().items()}
+    params = {name: p.detach().numpy() for name, p in model.named_parameters()}
     means = {name: np.zeros_like(p) for name, p in params.items()}
     squares = {name: np.zeros_like(p) for name, p in params.items()}
 

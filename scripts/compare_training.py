@@ -45,7 +45,7 @@ def digits(steps: int) -> Iterator[Pair]:
     nn.manual_seed(0)
     model = program.cnn()
     images, labels, _, _ = program.data()
-    params = {name: p.detach().numpy() for name, p in model.named_parameters().items()}
+    params = {name: p.detach().numpy() for name, p in model.named_parameters()}
     theirs = {name: torch.nn.Parameter(torch.from_numpy(p.copy())) for name, p in params.items()}
 
     def forward(x: Any) -> Any:

@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ge2rt.jit.trees import flatten
 from ge2rt.nn.precision import cast_for
 from ge2rt.tensors import dispatch
+from ge2rt.tensors.making import tensor
 from ge2rt.tensors.operators import Operator
 from ge2rt.tensors.outside import refuse_outside
 
@@ -36,6 +38,7 @@ def composite(
             if refuse_outside(arrays):
                 bound.arguments.update(zip(free, arrays, strict=True))
                 return function(*bound.args, **bound.kwargs)
+            arrays = [_listed(value) for value in arrays]
             named = {n: _plain(v) for n, v in bound.arguments.items() if n in static}
             return dispatch.call(op, arrays, named)
 
@@ -43,6 +46,14 @@ def composite(
         return call
 
     return wrap
+
+
+def _listed(value: Any) -> Any:
+    """Lists of numbers as ``ge2rt.tensor`` takes them, f32; NumPy's f64 would carry all along."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    plain = all(isinstance(leaf, (int, float)) for leaf in flatten(value)[0])
+    return tensor(value) if plain else value
 
 
 def _plain(value: Any) -> Any:

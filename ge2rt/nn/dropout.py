@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.nn import checks
 from ge2rt.nn.composite import composite
-from ge2rt.nn.layers import next_seed
-from ge2rt.nn.module import Module
+from ge2rt.nn.module import Module, refuse_lost
+from ge2rt.nn.seeds import next_seed
 from ge2rt.tensors.making import tensor, zeros
 from ge2rt.tensors.tensor import Tensor
 
@@ -23,17 +23,13 @@ _WEYL = 0x9E3779B9, 0xBB67AE85
 
 
 @composite("p")
-def dropout(x: Any, seed: Any, base: Any = 0, p: float = 0.5) -> Any:
+def stream_dropout(x: Any, seed: Any, base: Any = 0, p: float = 0.5) -> Any:
     """``x / (1 - p)`` or 0, where a word of the stream is below ``p * 2**32``.
 
     ``seed`` and ``base`` are integers (arrays of rank 0 in a trace); a call uses
     ``ceil(x.size / 4)`` counters from ``base``. ValueError for p outside of [0, 1).
     """
-    if not 0 <= p < 1:
-        raise InvalidArgumentError(
-            "the share that is dropped lies outside of [0, 1)", argument="p", got=str(p),
-            next_step="give 0 <= p < 1",
-        )  # fmt: skip
+    checks.share("dropout", p)
     if p == 0:
         return x
     words = philox_words(x.size, seed, base).reshape(x.shape)
@@ -65,25 +61,31 @@ def _u64(value: Any) -> Any:
 
 
 class Dropout(Module):
-    """Drops elements in training; the identity else.
+    """Drops a share ``p`` of the elements in training and scales the others; the identity else.
 
-    Without a ``seed`` each module has one of its own (``nn.manual_seed``). ``used`` counts the
-    stream's counters and is part of the state, so that a resumed run goes on with the same masks. A
-    trace sees it as it is: pass it on by ``functional_call`` where each step of a jitted function
-    is to drop others.
+    Without a ``seed`` each module has one of its own (``nn.manual_seed``). ``used`` (i64, 0-d)
+    counts the stream's counters and is part of the state, so that a resumed run goes on with the
+    same masks. A jitted function is to be given it, or it would drop the same elements at each
+    call: ``nn.stateful_call`` takes it and gives the next one. ValueError for p outside of [0, 1).
     """
 
     def __init__(self, p: float = 0.5, seed: int | None = None) -> None:
+        checks.share("Dropout", p)
         self.p, self.seed = p, next_seed() if seed is None else seed
         self.used = zeros(dtype="i64")
 
     def forward(self, x: Any) -> Any:
-        """The same shape."""
+        """The same shape. In a trace InvalidTypeError where ``used`` is not among its arguments."""
         if not self.training or self.p == 0:
             return x
-        y = dropout(x, self.seed, self.used, p=self.p)
-        if isinstance(x, Tensor) and isinstance(self.used, Tensor):
-            self.used = tensor(self.used.item() + -(-x.size // 4), dtype="i64")
+        if isinstance(self.used, Tensor):
+            refuse_lost(self, "used", x)
+        y = stream_dropout(x, self.seed, self.used, p=self.p)
+        count = -(-x.size // 4)
+        if isinstance(self.used, Tensor):
+            self.used = tensor(self.used.item() + count, dtype="i64")
+        else:
+            self.used = self.used + count
         return y
 
     def describe(self) -> str:

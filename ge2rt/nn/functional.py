@@ -1,20 +1,34 @@
-"""Functions of networks, on tensors and inside ``@jit``: layers without parameters, and losses."""
+"""Functions of networks, on tensors and inside ``@jit``: layers without parameters, losses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.jit import functions
+from ge2rt.jit.scope import active, where
+from ge2rt.nn import checks
 from ge2rt.nn.composite import composite, pair
+from ge2rt.nn.dropout import stream_dropout
 from ge2rt.tensors import ops
 from ge2rt.tensors.autograd import Function
+from ge2rt.tensors.random import reserved
 from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tensor import Tensor
+
+__all__ = [
+    "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "conv2d", "cross_entropy",
+    "dropout", "embedding", "gelu", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "max_pool2d", "mse_loss", "relu", "rms_norm", "scaled_dot_product_attention", "sigmoid", "silu",
+    "softmax", "softplus", "sparse_embedding", "tanh",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @composite(precision="half")
@@ -29,14 +43,23 @@ def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Cross-correlation: x ``[N, C, H, W]``, weight ``[O, C / groups, KH, KW]``, bias ``[O]``."""
+    """Cross-correlation: x ``[N, C, H, W]``, weight ``[O, C / groups, KH, KW]``, bias ``[O]``.
+
+    ``stride``, ``padding`` (zeros at each edge) and ``dilation`` are one number, or one for each of
+    height and width. Gives ``[N, O, OH, OW]`` with ``OH = (H + 2 padding - dilation (KH - 1) - 1)
+    // stride + 1``. ValueError for other channels, axes, or a window larger than the image.
+    """
     (sy, sx), (py, px), (dy, dx) = pair(stride), pair(padding), pair(dilation)
-    count, _, height, width = x.shape
     outputs, inner, rows, columns = weight.shape
+    checks.images("conv2d", x, inner * groups)
+    checks.divides("conv2d", ("groups", groups), ("outputs", outputs))
+    reach = dy * (rows - 1) + 1, dx * (columns - 1) + 1
+    checks.windows("conv2d", x, reach, (py, px))
+    count, _, height, width = x.shape
     if py or px:
         x = np.pad(x, ((0, 0), (0, 0), (py, py), (px, px)))
-    high = (height + 2 * py - dy * (rows - 1) - 1) // sy + 1
-    wide = (width + 2 * px - dx * (columns - 1) - 1) // sx + 1
+    high = (height + 2 * py - reach[0]) // sy + 1
+    wide = (width + 2 * px - reach[1]) // sx + 1
     down, across = (high - 1) * sy + 1, (wide - 1) * sx + 1
     taps = [
         x[:, :, i : i + down : sy, j : j + across : sx]
@@ -64,6 +87,8 @@ def avg_pool2d(x: Any, size: Any, stride: Any = None, padding: Any = 0) -> Any:
 def _windows(x: Any, size: Any, stride: Any, padding: Any, fill: float) -> Any:
     """Windows side by side: ``[N, C, KH * KW, OH, OW]``."""
     (rows, columns), (py, px) = pair(size), pair(padding)
+    checks.images("pooling", x)
+    checks.windows("pooling", x, (rows, columns), (py, px))
     sy, sx = pair(size if stride is None else stride)
     if py or px:
         x = np.pad(x, ((0, 0), (0, 0), (py, py), (px, px)), constant_values=fill)
@@ -145,6 +170,69 @@ def sparse_embedding(indices: Tensor, weight: Tensor) -> Any:
     return _SparseEmbedding.apply(indices, weight)
 
 
+# -- activations ----------------------------------------------------------------------------------
+def relu(x: Any) -> Any:
+    """``max(x, 0)``."""
+    return ops.relu(x)
+
+
+def silu(x: Any) -> Any:
+    """``x * sigmoid(x)``."""
+    return ops.silu(x)
+
+
+def sigmoid(x: Any) -> Any:
+    """``1 / (1 + exp(-x))``."""
+    return ops.sigmoid(x)
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent."""
+    return ops.tanh(x)
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """``x`` times the normal distribution's integral up to ``x`` (Hendrycks and Gimpel, 2016).
+
+    ``approximate="none"`` is exact, as PyTorch's default; ``"tanh"`` is what ``ge2rt.gelu`` and
+    ``ops.gelu`` compute without being told, within 5e-4 of it.
+    """
+    return ops.gelu(x, approximate=approximate)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
+    return ops.softmax(x, axis=axis)
+
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """The logarithm of the softmax along ``axis``, without overflow."""
+    return ops.log_softmax(x, axis=axis)
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, *, seed: Any = None,
+            base: Any = 0) -> Any:  # fmt: skip
+    """``x / (1 - p)``, or 0 for a share ``p`` of the elements; ``x`` where it is not training.
+
+    Without a ``seed`` the mask comes from the generator of ``ge2rt.manual_seed``, another at each
+    call. With one it is that of the stated stream (Philox4x32-10) from counter ``base`` on; a call
+    uses ``ceil(x.size / 4)`` of them. InvalidArgumentError for p outside of [0, 1), and inside a
+    trace without a seed, where each call would drop the same elements.
+    """
+    checks.share("dropout", p)
+    if not training or p == 0:
+        return x
+    if seed is None:
+        if active() is not None:
+            raise InvalidArgumentError(
+                "dropout without a seed in a jitted function would drop the same elements at each"
+                " call", argument="seed", where=where(),
+                next_step="pass seed= and base=, arguments of the jitted function that change",
+            )  # fmt: skip
+        seed, base = reserved(x.size)
+    return stream_dropout(x, seed, base, p=p)
+
+
 @composite("slope")
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     """``x`` where it is positive, else ``slope * x``."""
@@ -158,19 +246,23 @@ def softplus(x: Any) -> Any:
 
 
 # -- losses ---------------------------------------------------------------------------------------
-def _reduced(values: Any, reduction: str) -> Any:
-    found = {"mean": values.mean, "sum": values.sum, "none": lambda: values}.get(reduction)
-    if found is None:
+def refuse_reduction(reduction: str) -> None:
+    """ValueError for what is none of ``mean``, ``sum`` and ``none``."""
+    if reduction not in ("mean", "sum", "none"):
         raise InvalidArgumentError(
             f"unknown reduction {reduction!r}", expected="mean, sum or none", argument="reduction",
-            next_step="use one of these",
+            where=where(), next_step="use one of these",
         )  # fmt: skip
-    return found()
+
+
+def _reduced(values: Any, reduction: str) -> Any:
+    refuse_reduction(reduction)
+    return values if reduction == "none" else getattr(values, reduction)()
 
 
 @composite("reduction", precision="full")
 def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
-    """``(x - target) ** 2``; reduction is ``mean``, ``sum`` or ``none``."""
+    """``(x - target) ** 2``, joined by ``reduction``: ``mean``, ``sum`` or ``none``."""
     return _reduced((x - target) ** 2, reduction)
 
 
@@ -190,15 +282,13 @@ def binary_cross_entropy_with_logits(x: Any, target: Any, reduction: str = "mean
 def cross_entropy(
     logits: Any, target: Any, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Any:
-    """``-log softmax(logits)[target]``: logits ``[N, C]``, target ``[N]`` integers."""
+    """``-log softmax(logits)[target]``: logits ``[N, C]``, target ``[N]`` integers below C.
+
+    ``label_smoothing`` is the share of each target that is spread over all classes.
+    """
     scores = functions.log_softmax(logits)
     rows = np.arange(logits.shape[0])
     loss = -scores[rows, target]
     if label_smoothing:
         loss = (1 - label_smoothing) * loss - label_smoothing * scores.mean(-1)
     return _reduced(loss, reduction)
-
-
-def normal(rng: np.random.Generator, shape: Sequence[int], scale: float) -> Any:
-    """Random numbers for weights: f32, mean 0."""
-    return (rng.standard_normal(tuple(shape)) * scale).astype(np.float32)

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from ge2rt.jit.functions import detach
+from ge2rt.nn import checks
 from ge2rt.nn import functional as F
 from ge2rt.nn.composite import pair
-from ge2rt.nn.module import Module, Parameter
-from ge2rt.tensors import ops, views
+from ge2rt.nn.module import Module, Parameter, refuse_lost
+from ge2rt.nn.seeds import next_seed
+from ge2rt.tensors import views
 from ge2rt.tensors.making import ones, zeros
 from ge2rt.tensors.tensor import Tensor
-
-_seeds: Iterator[int] = itertools.count()
-
-
-def manual_seed(seed: int) -> None:
-    """Start the sequence of seeds from which layers without one draw their weights."""
-    global _seeds
-    _seeds = itertools.count(seed << 20)
-
-
-def next_seed() -> int:
-    """The next of the sequence."""
-    return next(_seeds)
 
 
 def uniform_parameter(shape: tuple[int, ...], fan_in: int, seed: int | None) -> Parameter:
@@ -38,11 +26,18 @@ def uniform_parameter(shape: tuple[int, ...], fan_in: int, seed: int | None) -> 
 
 
 class Linear(Module):
-    """``x @ weight.T + bias``: weight ``[O, I]``, bias ``[O]``."""
+    """``x @ weight.T + bias``: weight ``[O, I]``, bias ``[O]``, f32.
+
+    Weights and bias are uniform in ``+-1 / sqrt(inputs)``, drawn from ``seed``, without one from
+    the next of ``nn.manual_seed``'s. ``bias=False`` leaves the bias out. ValueError for extents
+    below 1.
+    """
 
     def __init__(
         self, inputs: int, outputs: int, bias: bool = True, seed: int | None = None
     ) -> None:
+        checks.extent("Linear", "inputs", inputs)
+        checks.extent("Linear", "outputs", outputs)
         self.weight = uniform_parameter((outputs, inputs), inputs, seed)
         self.bias = uniform_parameter((outputs,), inputs, seed) if bias else None
 
@@ -56,12 +51,25 @@ class Linear(Module):
 
 
 class Conv2d(Module):
-    """Cross-correlation of images ``[N, C, H, W]``."""
+    """Cross-correlation of images ``[N, C, H, W]`` with ``inputs`` channels, f32.
+
+    ``size`` is that of the window, ``stride``, ``padding`` (zeros) and ``dilation`` its steps; each
+    is one number, or one for height and one for width. ``groups`` parts of the channels are
+    convolved apart; it divides ``inputs`` and ``outputs``. Weights are drawn as those of
+    :class:`Linear`. ValueError for what does not fit, here or at the call.
+    """
 
     def __init__(
         self, inputs: int, outputs: int, size: Any, stride: Any = 1, padding: Any = 0,
         dilation: Any = 1, groups: int = 1, bias: bool = True, seed: int | None = None,
     ) -> None:  # fmt: skip
+        for name, value in (("inputs", inputs), ("outputs", outputs), ("groups", groups)):
+            checks.extent("Conv2d", name, value)
+        checks.divides("Conv2d", ("groups", groups), ("inputs", inputs), ("outputs", outputs))
+        for name, value, least in (("size", size, 1), ("stride", stride, 1),
+                                   ("padding", padding, 0), ("dilation", dilation, 1)):  # fmt: skip
+            for each in pair(value):
+                checks.extent("Conv2d", name, each, least)
         rows, columns = pair(size)
         fan = inputs // groups * rows * columns
         self.weight = uniform_parameter((outputs, inputs // groups, rows, columns), fan, seed)
@@ -83,7 +91,7 @@ class Conv2d(Module):
 
 
 class Embedding(Module):
-    """Rows of a table ``[V, D]``, drawn from a normal distribution.
+    """Rows of a table ``[count, width]``, f32, drawn from a normal distribution by ``seed``.
 
     With ``sparse`` its gradient on tensors names the rows that were used, and optimisers move these
     alone.
@@ -92,9 +100,11 @@ class Embedding(Module):
     def __init__(
         self, count: int, width: int, seed: int | None = None, sparse: bool = False
     ) -> None:
+        checks.extent("Embedding", "count", count)
+        checks.extent("Embedding", "width", width)
         self.sparse = sparse
         rng = np.random.default_rng(next_seed() if seed is None else seed)
-        self.weight = Parameter(F.normal(rng, (count, width), 1.0))
+        self.weight = Parameter(rng.standard_normal((count, width)).astype(np.float32))
 
     def forward(self, indices: Any) -> Any:
         """Indices of any shape to ``[..., D]``."""
@@ -104,7 +114,10 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    """Normalisation over the last axes."""
+    """Mean 0 and variance 1 over the last axes, whose extents ``shape`` gives, then a weight.
+
+    ``shape`` is one number or several; ``eps`` is added to the variance.
+    """
 
     def __init__(self, shape: Any, eps: float = 1e-5, bias: bool = True) -> None:
         extents = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -118,7 +131,10 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Division by the root mean square of the last axis."""
+    """Division by the root mean square of the last axis, of extent ``width``, and a weight.
+
+    ``eps`` is added to the mean square.
+    """
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
         self.weight = Parameter(ones(width))
@@ -130,7 +146,11 @@ class RMSNorm(Module):
 
 
 class BatchNorm(Module):
-    """Normalisation by channel (axis 1): by the batch in training, by running averages else."""
+    """Normalisation by channel (axis 1): by the batch in training, by running averages else.
+
+    Buffers ``running_mean`` and ``running_var`` (unbiased) move by ``momentum`` with each batch.
+    A jitted function in training is to be given them: ``nn.stateful_call``.
+    """
 
     def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         self.weight, self.bias = Parameter(ones(channels)), Parameter(zeros(channels))
@@ -138,35 +158,53 @@ class BatchNorm(Module):
         self.eps, self.momentum = eps, momentum
 
     def forward(self, x: Any) -> Any:
-        """The same shape. In training the running averages move by ``momentum``."""
+        """The same shape. In training the running averages move by ``momentum``.
+
+        In a trace InvalidTypeError where they are not among its arguments.
+        """
         if not self.training:
             return F.batch_norm(
                 x, self.running_mean, self.running_var, self.weight, self.bias, self.eps
             )
+        if isinstance(self.running_mean, Tensor):
+            refuse_lost(self, "running_mean", x)
         axes = (0, *range(2, x.ndim))
         mean, var = x.mean(axis=axes), x.var(axis=axes)
-        if isinstance(mean, Tensor):
-            self._follow(mean.detach(), var.detach(), x.size // mean.size)
+        self._follow(mean, var, x.size // mean.size)
         return F.batch_norm(x, mean, var, self.weight, self.bias, self.eps)
 
-    def _follow(self, mean: Tensor, var: Tensor, count: int) -> None:
-        kept = 1 - self.momentum
+    def _follow(self, mean: Any, var: Any, count: int) -> None:
         unbiased = self.momentum * count / max(count - 1, 1)
-        self.running_mean.copy_(self.running_mean * kept + mean * self.momentum)  # type: ignore[attr-defined,operator]
-        self.running_var.copy_(self.running_var * kept + var * unbiased)  # type: ignore[attr-defined,operator]
+        for name, now, part in (
+            ("running_mean", mean, self.momentum), ("running_var", var, unbiased)
+        ):  # fmt: skip
+            before: Any = getattr(self, name)
+            now = now.detach() if isinstance(now, Tensor) else detach(now)
+            after = before * (1 - self.momentum) + now * part
+            if isinstance(before, Tensor):
+                before.copy_(after)  # type: ignore[attr-defined]
+            else:
+                setattr(self, name, after)
 
 
 class MultiHeadAttention(Module):
-    """Attention of several heads over ``[N, L, D]``; one product makes queries, keys and values."""
+    """Attention of several heads over ``[N, L, D]``; one product makes queries, keys and values.
+
+    ``width`` is D, which ``heads`` divides; ``causal`` lets a place see itself and those before it.
+    Weights are drawn as those of :class:`Linear`. ValueError for heads that do not divide D.
+    """
 
     def __init__(self, width: int, heads: int, causal: bool = False, bias: bool = True,
                  seed: int | None = None) -> None:  # fmt: skip
+        checks.extent("MultiHeadAttention", "heads", heads)
+        checks.extent("MultiHeadAttention", "width", width)
+        checks.divides("MultiHeadAttention", ("heads", heads), ("width", width))
         self.qkv = Linear(width, 3 * width, bias, seed)
         self.out = Linear(width, width, bias, None if seed is None else seed + 1)
         self.heads, self.causal = heads, causal
 
     def forward(self, x: Any, mask: Any = None) -> Any:
-        """``[N, L, D]`` to the same shape."""
+        """``[N, L, D]`` to the same shape; a mask as ``scaled_dot_product_attention`` has it."""
         count, length, width = x.shape
         parts = self.qkv(x).reshape(count, length, 3, self.heads, width // self.heads)
         parts = _moved(parts, (2, 0, 3, 1, 4))
@@ -176,40 +214,3 @@ class MultiHeadAttention(Module):
 
 def _moved(x: Any, axes: tuple[int, ...]) -> Any:
     return views.permute(x, axes) if isinstance(x, Tensor) else x.transpose(axes)
-
-
-class Sequential(Module):
-    """Modules and functions one after the other."""
-
-    def __init__(self, *parts: Callable[..., Any]) -> None:
-        self.parts = list(parts)
-
-    def forward(self, x: Any) -> Any:
-        """The last part's result."""
-        for part in self.parts:
-            x = part(x)
-        return x
-
-
-class Activation(Module):
-    """A pointwise operator as a module: ``Activation("gelu")``."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        getattr(ops, name)  # AttributeError for an unknown one
-
-    def forward(self, x: Any) -> Any:
-        """The same shape."""
-        return getattr(ops, self.name)(x)
-
-    def describe(self) -> str:
-        """Its name."""
-        return self.name
-
-
-class Flatten(Module):
-    """All axes but the first joined."""
-
-    def forward(self, x: Any) -> Any:
-        """``[N, ...]`` to ``[N, size]``."""
-        return x.reshape(x.shape[0], -1)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.jit.scope import active, where
+from ge2rt.jit.traced import Traced
 from ge2rt.tensors.making import tensor
 from ge2rt.tensors.tensor import Tensor
 
 
 class Parameter(Tensor):
-    """A tensor that a module counts among its parameters."""
+    """A tensor that a module counts among its parameters: a leaf that requires a gradient.
+
+    ``data`` is a tensor, an array or lists (f32, as ``ge2rt.tensor`` takes them). The memory of a
+    tensor is shared. Integers are kept without a gradient.
+    """
 
     def __init__(self, data: Any) -> None:
         made = data if isinstance(data, Tensor) else tensor(data)
@@ -21,7 +26,11 @@ class Parameter(Tensor):
 
 
 class Module:
-    """A part of a network: set parameters, buffers and modules as attributes, write ``forward``."""
+    """A part of a network: set parameters, buffers and modules as attributes, write ``forward``.
+
+    Modules may also stand in lists, tuples and dicts that are attributes. ``copy.deepcopy`` and
+    ``pickle`` copy a module with its parameters, buffers and gradients.
+    """
 
     training = True
 
@@ -33,54 +42,93 @@ class Module:
         return self.forward(*args, **options)
 
     # -- what it holds ---------------------------------------------------------------------------
-    def children(self) -> Iterator[tuple[str, Module]]:
-        """Modules that are attributes, and items of lists and dicts that are."""
-        for name, value in vars(self).items():
-            yield from ((path, item) for path, item in _items(name, value)
-                        if isinstance(item, Module))  # fmt: skip
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """(name, module) of attributes, and of items of lists and dicts that are attributes."""
+        for name, value in self.members():
+            if isinstance(value, Module):
+                yield name, value
 
-    def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """The module and all below it, with dotted names."""
-        yield prefix, self
-        for name, child in self.children():
-            yield from child.modules(f"{prefix}.{name}" if prefix else name)
+    def children(self) -> Iterator[Module]:
+        """Modules that are attributes, and items of lists and dicts that are."""
+        return (child for _, child in self.named_children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """(dotted name, module) of the module itself, as ``""``, and of all below it, each once."""
+        seen: set[int] = set()
+        for name, module in self._walk(prefix):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def modules(self) -> Iterator[Module]:
+        """The module and all below it, each once."""
+        return (module for _, module in self.named_modules())
 
     def named_tensors(self) -> Iterator[tuple[str, Module, str, Tensor]]:
-        """(dotted name, module, attribute, tensor) of parameters and buffers."""
-        for path, module in self.modules():
-            for name, value in vars(module).items():
+        """(dotted name, module, attribute, tensor) of parameters and buffers, shared ones too."""
+        for path, module in self._walk(""):
+            for name, value in list(vars(module).items()):
                 if isinstance(value, Tensor):
                     yield f"{path}.{name}" if path else name, module, name, value
 
-    def named_parameters(self) -> dict[str, Parameter]:
-        """Parameters by dotted name; one that is shared stands once, under its first name."""
-        found: dict[str, Parameter] = {}
-        seen: set[int] = set()
-        for name, _, _, value in self.named_tensors():
-            if isinstance(value, Parameter) and id(value) not in seen:
-                seen.add(id(value))
-                found[name] = value
-        return found
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """(dotted name, parameter); one that is shared comes once, under its first name."""
+        return _each_once(self.named_tensors(), Parameter)
 
-    def parameters(self) -> list[Parameter]:
-        """All parameters, each once."""
-        return list(self.named_parameters().values())
+    def parameters(self) -> Iterator[Parameter]:
+        """All parameters, each once; ``list(...)`` of it to go over them again."""
+        return (parameter for _, parameter in self.named_parameters())
 
-    def buffers(self) -> dict[str, Tensor]:
-        """Tensors that are no parameters, by dotted name."""
-        return {name: value for name, _, _, value in self.named_tensors()
-                if not isinstance(value, Parameter)}  # fmt: skip
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """(dotted name, tensor) of tensors that are no parameters, each once."""
+        rest = (row for row in self.named_tensors() if not isinstance(row[3], Parameter))
+        return _each_once(rest, Tensor)
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Tensors that are no parameters, each once."""
+        return (buffer for _, buffer in self.named_buffers())
+
+    def members(self) -> Iterator[tuple[str, Any]]:
+        """Attributes by name, and items of lists, tuples and dicts by ``name.key``."""
+        for name, value in list(vars(self).items()):
+            yield from _items(name, value)
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Module]]:
+        """The module and all below it under each of their names."""
+        yield prefix, self
+        for name, child in self.named_children():
+            yield from child._walk(f"{prefix}.{name}" if prefix else name)
 
     # -- what is done to it ----------------------------------------------------------------------
     def train(self, mode: bool = True) -> Module:
         """Switch all modules to training, or off it."""
-        for _, module in self.modules():
+        for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Module:
         """Switch training off."""
         return self.train(False)
+
+    def apply(self, change: Callable[[Module], Any]) -> Module:
+        """Call ``change`` with every module, those below first; the module itself is returned."""
+        for module in reversed(list(self.modules())):
+            change(module)
+        return self
+
+    def register_buffer(self, name: str, value: Any) -> None:
+        """Set ``value`` as the buffer ``name``: a tensor of the state that is not trained.
+
+        ``self.name = tensor`` does the same; arrays and lists are made tensors here.
+        InvalidArgumentError for a name that is taken or has a dot.
+        """
+        if "." in name or hasattr(self, name):
+            raise InvalidArgumentError(
+                f"no buffer can have the name {name!r}", argument="name",
+                got="an attribute of this name" if "." not in name else "a name with a dot",
+                next_step="choose another name, or assign to the attribute",
+            )  # fmt: skip
+        setattr(self, name, value if isinstance(value, Tensor) else tensor(value))
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -117,7 +165,7 @@ class Module:
 
     def __repr__(self) -> str:
         inside = "".join(
-            f"\n  {name}: {line}" for name, child in self.children()
+            f"\n  {name}: {line}" for name, child in self.named_children()
             for line in [repr(child).replace("\n", "\n  ")]
         )  # fmt: skip
         return f"{type(self).__name__}({self.describe()})" + inside
@@ -125,6 +173,30 @@ class Module:
     def describe(self) -> str:
         """What ``repr`` puts in parentheses."""
         return ""
+
+
+def refuse_lost(module: Module, buffer: str, x: Any) -> None:
+    """InvalidTypeError for a buffer that a call on a trace's symbols ``x`` would change unseen."""
+    if active() is not None and isinstance(x, Traced):
+        raise InvalidTypeError(
+            f"{type(module).__name__} in a jitted function changes its buffer {buffer!r}, which the"
+            " compiled code could not do", where=where(),
+            next_step="pass the buffers and take the new ones: result, buffers ="
+            " nn.stateful_call(module, {**weights, **buffers}, x); or call module.eval()",
+        )  # fmt: skip
+
+
+_Kind = TypeVar("_Kind", bound=Tensor)
+
+
+def _each_once(
+    rows: Iterator[tuple[str, Module, str, Tensor]], kind: type[_Kind]
+) -> Iterator[tuple[str, _Kind]]:
+    seen: set[int] = set()
+    for name, _, _, value in rows:
+        if isinstance(value, kind) and id(value) not in seen:
+            seen.add(id(value))
+            yield name, value
 
 
 def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -135,48 +207,3 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         for key, item in value.items():
             yield f"{name}.{key}", item
-
-
-@contextmanager
-def holding(module: Module, values: Mapping[str, Any]) -> Iterator[None]:
-    """The module with other values under these dotted names, inside the block."""
-    places: dict[str, tuple[Module, str]] = {
-        name: (owner, attribute) for name, owner, attribute, _ in module.named_tensors()
-    }
-    unknown = [name for name in values if name not in places]
-    if unknown:
-        raise InvalidArgumentError(
-            "the module has no tensor of this name", got=unknown[0], expected=", ".join(places)
-        )
-    before = {name: getattr(*places[name]) for name in values}
-    try:
-        for name, value in values.items():
-            owner, attribute = places[name]
-            object.__setattr__(owner, attribute, value)
-        yield
-    finally:
-        for name, value in before.items():
-            owner, attribute = places[name]
-            object.__setattr__(owner, attribute, value)
-
-
-def functional_call(module: Module, values: Mapping[str, Any], *args: Any, **options: Any) -> Any:
-    """The module's result with other values for its parameters and buffers.
-
-    Inside ``@jit`` the values are arguments of the jitted function, so that gradients by
-    ``ge2rt.grad`` flow to them. A parameter that is shared takes its value under its first name.
-    """
-    shared: dict[int, str] = {}
-    given = dict(values)
-    for name, _, _, value in module.named_tensors():
-        first = shared.setdefault(id(value), name)
-        if first in values:
-            given.setdefault(name, values[first])
-    with holding(module, given):
-        return module(*args, **options)
-
-
-def apply(module: Module, change: Callable[[Module], None]) -> None:
-    """Call ``change`` with every module."""
-    for _, each in module.modules():
-        change(each)

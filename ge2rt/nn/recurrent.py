@@ -107,7 +107,8 @@ class _Cells(Module):
 
     def weights(self) -> dict[str, Any]:
         """By the names that the functions above give them."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        names = ("wx", "wh", "bias", "bias_h")
+        return {n: v for n in names if (v := getattr(self, n, None)) is not None}
 
 
 class _Recurrent(Module):

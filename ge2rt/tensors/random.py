@@ -17,10 +17,16 @@ from ge2rt.tensors.tensor import Tensor
 
 
 class Generator:
-    """A stream of random numbers. ``state()`` and ``Generator(*state)`` go on where it is."""
+    """A stream of random numbers, by ``seed`` and the number of counters ``used``.
+
+    ``state()`` and ``Generator(*state)`` go on where it is.
+    """
 
     def __init__(self, seed: int = 0, used: int = 0) -> None:
         self.seed, self.used = int(seed), int(used)
+
+    def __repr__(self) -> str:
+        return f"Generator(seed={self.seed}, used={self.used})"
 
     def state(self) -> tuple[int, int]:
         """Seed, and the number of counters used (four words each)."""
@@ -76,9 +82,20 @@ _shared = Generator(int(np.random.SeedSequence().generate_state(1)[0]))
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the shared generator anew; it is returned."""
+    """Start the shared generator anew; it is returned. Without this it starts anywhere.
+
+    ``rand``, ``randn``, ``randint``, ``randperm`` and ``nn.functional.dropout`` draw from it.
+    Layers draw their weights by ``nn.manual_seed``.
+    """
     _shared.seed, _shared.used = int(seed), 0
     return _shared
+
+
+def reserved(words: int) -> tuple[int, int]:
+    """Seed and first counter for so many words of the shared generator, which are used up."""
+    first = _shared.state()
+    _shared.used += -(-words // 4)
+    return first
 
 
 def rand(*shape: Any, dtype: Any = "f32", device: str | None = None) -> Tensor:

@@ -255,6 +255,6 @@ def test_a_tensor_from_outside_of_a_jitted_function_is_refused() -> None:
     w = ge2rt.ones(3)
     with pytest.raises(InvalidTypeError, match="pass it as an argument"):
         ge2rt.jit(lambda x: x * w)(np.ones(3, F32))
-    norm = nn.BatchNorm(3)
+    norm = nn.BatchNorm(3).eval()
     with pytest.raises(InvalidTypeError, match="functional_call"):
         ge2rt.jit(lambda x: norm(x))(np.ones((4, 3), F32))

@@ -9,7 +9,7 @@ import ge2rt
 from ge2rt import nn, optim
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.nn import functional
-from ge2rt.nn.dropout import dropout
+from ge2rt.nn.dropout import stream_dropout as dropout
 from ge2rt.spec.library.norms import philox4x32
 
 F32 = np.float32

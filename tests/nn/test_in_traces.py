@@ -11,7 +11,7 @@ import pytest
 import ge2rt
 import ge2rt.nn.functional as F
 from ge2rt import nn
-from ge2rt.base.errors import InvalidTypeError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 
 F32 = np.float32
 IMAGES = np.ones((2, 3, 6, 6), F32)
@@ -25,7 +25,6 @@ CALLS: dict[str, tuple[Any, Any]] = {
     "sparse Embedding": (nn.Embedding(9, 4, sparse=True), np.array([1, 2])),
     "LayerNorm": (nn.LayerNorm(8), ROWS),
     "RMSNorm": (nn.RMSNorm(8), ROWS),
-    "BatchNorm": (nn.BatchNorm(3), IMAGES),
     "BatchNorm that is trained": (nn.BatchNorm(3).eval(), IMAGES),
     "MultiHeadAttention": (nn.MultiHeadAttention(8, 2), ROWS),
     "Sequential": (nn.Sequential(nn.Activation("relu"), nn.Linear(8, 4)), ROWS),
@@ -73,3 +72,54 @@ def test_the_line_is_that_of_the_call() -> None:
     line = sys._getframe().f_lineno + 2
     with pytest.raises(InvalidTypeError, match=rf"test_in_traces\.py:{line}: a tensor is taken"):
         ge2rt.jit(model)(ROWS)
+
+
+def test_jitted_dropout_is_refused_without_its_counter_and_follows_the_stream_with_it() -> None:
+    drop = nn.Dropout(0.5, seed=3)
+    x = np.ones((9, 11), F32)
+    for run in (ge2rt.jit(drop), ge2rt.jit(lambda x: nn.functional_call(drop, {}, x))):
+        with pytest.raises(InvalidTypeError, match=r"Dropout in a jitted.*'used'.*stateful_call"):
+            run(x)
+    assert drop.used.item() == 0
+    step = ge2rt.jit(lambda buffers, x: nn.stateful_call(drop, buffers, x))
+    given: Any = {"used": np.zeros((), np.int64)}
+    eager = nn.Dropout(0.5, seed=3)
+    for number in range(3):
+        y, given = step(given, x)
+        np.testing.assert_array_equal(y, eager(ge2rt.tensor(x)).numpy())
+        assert given["used"] == (number + 1) * 25  # ceil(99 / 4)
+    y, state = nn.stateful_call(drop, {"used": ge2rt.tensor(25)}, ge2rt.tensor(x))
+    assert (state["used"].item(), drop.used.item()) == (50, 0)
+    still = ge2rt.jit(drop.eval())(x)
+    np.testing.assert_array_equal(still, x)
+
+
+def test_jitted_batch_normalisation_gives_its_averages_back() -> None:
+    norm = nn.BatchNorm(3)
+    x = np.random.default_rng(0).normal(2, 3, (4, 3, 5)).astype(F32)
+    with pytest.raises(InvalidTypeError, match=r"BatchNorm in a jitted function.*running_mean"):
+        ge2rt.jit(lambda x: norm(x))(x)
+    values = {name: value.numpy() for name, value in norm.state_dict().items()}
+    y, after = ge2rt.jit(lambda values, x: nn.stateful_call(norm, values, x))(values, x)
+    want = norm(ge2rt.tensor(x))
+    np.testing.assert_allclose(y, want.detach().numpy(), atol=1e-5)
+    assert after.keys() == {"running_mean", "running_var"}
+    for name, value in after.items():
+        np.testing.assert_allclose(value, getattr(norm, name).numpy(), rtol=1e-5)
+    np.testing.assert_allclose(after["running_mean"], 0.1 * x.mean((0, 2)), rtol=1e-5)
+
+
+def test_functional_dropout() -> None:
+    x = ge2rt.ones(8, 33)
+    ge2rt.manual_seed(4)
+    one, two = F.dropout(x, 0.25).numpy(), F.dropout(x, 0.25).numpy()
+    assert (one != two).any()
+    assert set(np.unique(one)) == {F32(0), F32(1 / F32(0.75))}
+    assert 0.6 < (one != 0).mean() < 0.9
+    ge2rt.manual_seed(4)
+    np.testing.assert_array_equal(F.dropout(x, 0.25).numpy(), one)
+    assert F.dropout(x, 0.25, training=False) is x
+    with pytest.raises(InvalidArgumentError, match="pass seed= and base="):
+        ge2rt.jit(lambda x: F.dropout(x))(ROWS)
+    jitted = ge2rt.jit(lambda x, base: F.dropout(x, 0.25, seed=4, base=base))
+    np.testing.assert_array_equal(jitted(x.numpy(), np.int64(0)), one)

@@ -104,7 +104,7 @@ def test_layers_go_on_from_their_state(kind: Any, bias: bool) -> None:
     for one, other in zip(leaves(last), leaves(end), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     biases = 0 if not bias else 2 if kind is nn.GRU else 1
-    assert len(net.parameters()) == 2 * (2 + biases)
+    assert len(list(net.parameters())) == 2 * (2 + biases)
     again = kind(I, H, layers=2, bias=bias, seed=4)
     again.load_state_dict(net.state_dict())
     np.testing.assert_array_equal(again(x)[0].detach().numpy(), whole.detach().numpy())

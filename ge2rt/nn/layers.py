@@ -178,9 +178,9 @@ class BatchNorm(Module):
         for name, now, part in (
             ("running_mean", mean, self.momentum), ("running_var", var, unbiased)
         ):  # fmt: skip
-            before: Any = getattr(self, name)
-            now = now.detach() if isinstance(now, Tensor) else detach(now)
-            after = before * (1 - self.momentum) + now * part
+            before = getattr(self, name)
+            alone: Any = now.detach() if isinstance(now, Tensor) else detach(now)
+            after = before * (1 - self.momentum) + alone * part
             if isinstance(before, Tensor):
                 before.copy_(after)  # type: ignore[attr-defined]
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ge2rt.optim.clipping import clip_grad_norm_
 from ge2rt.optim.fused import (
     LAMB,
     SGD,
@@ -12,7 +13,6 @@ from ge2rt.optim.fused import (
     Lion,
     Optimizer,
     RMSprop,
-    clip_grad_norm_,
 )
 from ge2rt.optim.scaling import GradScaler
 from ge2rt.optim.schedules import cosine, linear_warmup, step_decay

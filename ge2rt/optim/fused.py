@@ -9,10 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ge2rt.base.errors import InvalidArgumentError
-from ge2rt.faces import launch
+from ge2rt.optim.checks import grouped, refuse_traced
 from ge2rt.optim.schedules import Schedule
 from ge2rt.run.launch import plan_for
 from ge2rt.run.plan import Plan
@@ -40,18 +38,20 @@ class Optimizer:
     def __init__(
         self, params: Iterable[Any], *, schedule: Schedule | None = None, **options: Any
     ) -> None:
-        listed = list(params)
-        groups = listed if listed and isinstance(listed[0], Mapping) else [{"params": listed}]
-        self.groups = [{**options, **group, "params": list(group["params"])} for group in groups]
-        if not any(group["params"] for group in self.groups):
-            raise InvalidArgumentError(
-                "an optimiser without parameters", next_step="pass module.parameters()"
-            )
+        self.groups = grouped(type(self).__name__, params, options)
         self.steps = 0
         self.schedule = schedule
         self.state: dict[int, tuple[Tensor, ...]] = {}
         self.done: dict[int, int] = {}  # steps of each parameter: some have no gradient at times
         self._plans: dict[Any, Plan] = {}  # by what a launch is for; only "lr" and "step" change
+
+    def __repr__(self) -> str:
+        lines = [
+            f"\n  {len(group['params'])} tensors: "
+            + ", ".join(f"{name}={value}" for name, value in group.items() if name != "params")
+            for group in self.groups
+        ]
+        return f"{type(self).__name__}({self.steps} steps)" + "".join(lines)
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -60,7 +60,11 @@ class Optimizer:
                 parameter.grad = None
 
     def step(self) -> None:
-        """Move all parameters that have a gradient."""
+        """Move all parameters that have a gradient, by one more step of the schedule.
+
+        InvalidTypeError inside a jitted function, where it would happen once, at the trace.
+        """
+        refuse_traced(f"{type(self).__name__}.step()")
         factor = 1.0 if self.schedule is None else self.schedule(self.steps)
         self.steps += 1
         for group in self.groups:
@@ -79,7 +83,7 @@ class Optimizer:
         for parameter in moved:
             if isinstance(parameter.grad, Coo):
                 self._step_rows(parameter, parameter.grad.coalesce(), options)
-        for batch in _batches([p for p in moved if isinstance(p.grad, Tensor)]):
+        for batch in batches([p for p in moved if isinstance(p.grad, Tensor)]):
             gradients = [each.grad for each in batch]
             states = [self._state(each) for each in batch]
             self._launch(batch, gradients, states, options)
@@ -155,7 +159,7 @@ class Optimizer:
                     value.copy_(given if isinstance(given, Tensor) else tensor(given))  # type: ignore[attr-defined]
 
 
-def _batches(parameters: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
+def batches(parameters: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
     """Parameters of one dtype and device, up to 32 at a time."""
     kinds: dict[Any, list[Tensor]] = defaultdict(list)
     for each in parameters:
@@ -278,24 +282,3 @@ class RMSprop(Optimizer):
                          momentum=momentum, centered=centered, schedule=schedule)  # fmt: skip
         more = ("mean", "momentum") if centered else ("momentum",) if momentum else ()
         self.states = ("square", *more)  # type: ignore[misc]
-
-
-def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0) -> float:
-    """Scale all gradients so that their joint norm is at most ``max_norm``; the norm before.
-
-    ValueError for more than 32 tensors of one dtype: clip them by groups.
-    """
-    gradients = []
-    for each in parameters:
-        if isinstance(each.grad, Coo):
-            each.grad = each.grad.coalesce()  # places that stand twice count once
-        if each.grad is not None:
-            gradients.append(each.grad.values if isinstance(each.grad, Coo) else each.grad)
-    if not gradients:
-        return 0.0
-    norm = np.zeros((), np.float32)
-    launch("CLIP_GRAD_NORM", out=(*(g.array for g in gradients), norm), max_norm=max_norm,
-           norm_type=norm_type)  # fmt: skip
-    for gradient in gradients:
-        gradient.storage().version += 1
-    return float(norm)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ge2rt.optim.checks import refuse_traced
 from ge2rt.optim.fused import Optimizer
 from ge2rt.tensors import ops
 from ge2rt.tensors.tensor import Tensor
@@ -32,6 +33,7 @@ class GradScaler:
 
     def step(self, optimizer: Optimizer) -> bool:
         """Divide the gradients and step, or leave the step out; whether it was made."""
+        refuse_traced("GradScaler.step()")
         gradients = [
             parameter.grad for group in optimizer.groups for parameter in group["params"]
             if parameter.grad is not None

@@ -22,7 +22,7 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, *,
 
     Floats from Python are f32; arrays keep their dtype. TypeError for what holds no numbers.
     """
-    made = _on(_host_array(data, dtype), _device(device, data))
+    made = on(_host_array(data, dtype), _device(device, data))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -82,7 +82,7 @@ def _device(name: str | None, like: Any = None) -> Device:
     return get_device(name)
 
 
-def _on(array: np.ndarray[Any, Any], device: Device) -> Tensor:
+def on(array: np.ndarray[Any, Any], device: Device) -> Tensor:
     """A host array's elements on a device."""
     if device.accepts("cpu"):
         return Tensor(array, device)
@@ -134,20 +134,20 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None,
     first, last = (0, start) if stop is None else (start, stop)
     values = np.arange(first, last, step)
     kind = dtype or ("f32" if values.dtype.kind == "f" else "i64")
-    return _on(values.astype(dtype_of(kind).numpy), get_device(device))
+    return on(values.astype(dtype_of(kind).numpy), get_device(device))
 
 
 def linspace(start: float, stop: float, num: int, dtype: Any = "f32", device: str | None = None,
              *, endpoint: bool = True) -> Tensor:  # fmt: skip
     """``num`` numbers, evenly spaced."""
     values = np.linspace(start, stop, num, endpoint=endpoint)
-    return _on(values.astype(dtype_of(dtype).numpy), get_device(device))
+    return on(values.astype(dtype_of(dtype).numpy), get_device(device))
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = "f32",
         device: str | None = None) -> Tensor:  # fmt: skip
     """Ones on a diagonal."""
-    return _on(np.eye(n, m, k, dtype=dtype_of(dtype).numpy), get_device(device))
+    return on(np.eye(n, m, k, dtype=dtype_of(dtype).numpy), get_device(device))
 
 
 # -- copies ---------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
     made = x if dtype is None else astype(x, dtype)
     if device is None or get_device(device) is made._device:
         return made
-    return _on(np.asarray(made.detach().numpy(), order="C"), get_device(device))
+    return on(np.asarray(made.detach().numpy(), order="C"), get_device(device))
 
 
 def _clone(x: Any) -> Any:

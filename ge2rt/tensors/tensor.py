@@ -35,7 +35,7 @@ class Tensor:
     _geometry: Geometry | None = None
     _base: Tensor | None = None
     _born: Any = None  # the history of the base when the view was made
-    grad: Tensor | None = None
+    _grad: Any = None
     history: Any = None  # (step of the tape, output number)
     hooks: list[Callable[[Tensor], Tensor | None]] | None = None  # of a leaf, see ``hooks_of``
     requires_grad: bool = False
@@ -213,9 +213,45 @@ class Tensor:
 
         return text(self)
 
+    def __format__(self, spec: str) -> str:
+        """The one element of a 0-d tensor by the specification, as of a Python number."""
+        if not spec:
+            return str(self)
+        if self.shape:
+            raise InvalidTypeError(
+                f"a tensor of {len(self.shape)} axes has no format {spec!r}",
+                got=f"{self.dtype}{list(self.shape)}",
+                next_step="format x.item() of one element, or each of x.tolist()",
+            )  # fmt: skip
+        return format(self.item(), spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """For ``copy`` and ``pickle``: elements, device, gradient; refused for a history."""
+        from ge2rt.tensors.copies import reduced
+
+        return reduced(self)
+
     __hash__ = object.__hash__
 
     # -- derivatives -----------------------------------------------------------------------------
+    @property
+    def grad(self) -> Any:
+        """The gradient that ``backward`` added up: a tensor of this shape, or None.
+
+        Rows of an embedding may come as a ``ge2rt.sparse.Coo``. Set to it, InvalidTypeError for
+        what is no tensor, a trace's symbols among that, and ValueError for another shape.
+        """
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        fits = value is None or (type(value) is Tensor and value.shape == self.shape)
+        if not fits:
+            from ge2rt.tensors.slopes import refuse_gradient  # late: it needs this class
+
+            refuse_gradient(self, value)
+        self._grad = value
+
     def requires_grad_(self, wanted: bool = True) -> Tensor:
         """Record from now on what is computed from it. TypeError for integers."""
         if wanted and not self.dtype.is_float:

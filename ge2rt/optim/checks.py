@@ -1,0 +1,120 @@
+"""What an optimiser is given: parameters, groups and rates; and where it may not run."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.text import show
+from ge2rt.jit.scope import active, where
+from ge2rt.tensors.tensor import Tensor
+
+
+def grouped(optimiser: str, params: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Groups of parameters with all options; TypeError or ValueError for what cannot be stepped."""
+    listed = _listed(optimiser, params)
+    many = bool(listed) and isinstance(listed[0], Mapping)
+    groups = [
+        {**options, **group, "params": list(_parameters(optimiser, group.get("params", ())))}
+        for group in (listed if many else [{"params": listed}])
+    ]  # fmt: skip
+    every = [each for group in groups for each in group["params"]]
+    if not every:
+        raise InvalidArgumentError(
+            "an optimiser without parameters", where=where(),
+            next_step="pass module.parameters(), a list where it is used a second time",
+        )  # fmt: skip
+    if not any(each.requires_grad for each in every):
+        raise InvalidArgumentError(
+            f"{optimiser}: no parameter requires a gradient", where=where(),
+            next_step="p.requires_grad_() of those that are to be trained",
+        )  # fmt: skip
+    if len({id(each) for each in every}) < len(every):
+        raise InvalidArgumentError(
+            f"{optimiser}: a parameter stands twice, and would be moved twice", where=where(),
+            next_step="list each once, in one group",
+        )  # fmt: skip
+    for group in groups:
+        _refuse_options(optimiser, options, group)
+    return groups
+
+
+def _listed(optimiser: str, params: Any) -> list[Any]:
+    if isinstance(params, Tensor) or not isinstance(params, Iterable) or hasattr(params, "forward"):
+        raise InvalidTypeError(
+            f"{optimiser}: parameters are given as a list", argument="params", where=where(),
+            got=type(params).__name__,
+            next_step="pass model.parameters(), or [x] for one tensor",
+        )  # fmt: skip
+    return list(params)
+
+
+def _parameters(optimiser: str, params: Any) -> Iterator[Tensor]:
+    for place, each in enumerate(_listed(optimiser, params)):
+        if not isinstance(each, Tensor):
+            raise InvalidTypeError(
+                f"{optimiser}: parameter {place} is no tensor", argument="params", where=where(),
+                got=type(each).__name__,
+                next_step="pass model.parameters(); nn.Parameter(array) makes one of an array",
+            )  # fmt: skip
+        if type(each) is Tensor and not each.requires_grad:  # a module's own may be frozen
+            raise InvalidArgumentError(
+                f"{optimiser}: parameter {place} does not require a gradient", argument="params",
+                got=f"{each.dtype}{list(each.shape)}", where=where(),
+                next_step="x.requires_grad_(), or leave it out of the list",
+            )  # fmt: skip
+        if not each.is_leaf:
+            raise InvalidArgumentError(
+                f"{optimiser}: parameter {place} was computed from others", argument="params",
+                got=f"history={each.history[0].name!r}", where=where(),
+                next_step="pass the tensors that it was computed from",
+            )  # fmt: skip
+        yield each
+
+
+_NOT_NEGATIVE = ("lr", "eps", "weight_decay", "momentum", "lr_decay", "dampening")
+
+
+def _refuse_options(optimiser: str, options: Mapping[str, Any], group: Mapping[str, Any]) -> None:
+    unknown = sorted(group.keys() - options.keys() - {"params"})
+    if unknown:
+        raise InvalidArgumentError(
+            f"{optimiser}: a group has an option that this optimiser does not have",
+            got=unknown[0], expected=", ".join(("params", *options)), where=where(),
+            next_step="leave it out",
+        )  # fmt: skip
+    bounds = {name: (group[name],) for name in _NOT_NEGATIVE if name in group}
+    for name, values in bounds.items():
+        _refuse_outside(optimiser, name, values, math.inf)
+    if "betas" in group:
+        _refuse_outside(optimiser, "betas", group["betas"], 1)
+    if "alpha" in group:
+        _refuse_outside(optimiser, "alpha", (group["alpha"],), 1)
+
+
+def _refuse_outside(optimiser: str, name: str, values: Any, most: float) -> None:
+    plain = isinstance(values, (tuple, list)) and all(
+        isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values
+    )
+    if not (plain and all(0 <= v < most for v in values)):
+        raise InvalidArgumentError(
+            f"{optimiser}: {name} is out of range", argument=name, where=where(),
+            got=", ".join(show(v) for v in values) if plain else show(values),
+            expected=f"0 <= {name}" + ("" if most == math.inf else f" < {most}"),
+            next_step="pass a number; rates that change with the steps are a schedule"
+            if name == "lr" else "pass a number in these bounds",
+        )  # fmt: skip
+
+
+def refuse_traced(what: str) -> None:
+    """InvalidTypeError inside a trace: nothing would happen when the compiled code runs."""
+    if active() is not None:
+        raise InvalidTypeError(
+            f"{what} inside a jitted function happens once, while the function is traced, and not"
+            " at its calls", where=where(),
+            next_step="return the gradients and step outside, or return new weights: w - lr * g"
+            " (docs/training.md shows both)",
+        )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Optimisers: what they are given, where they may run, clipping over any number of gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ge2rt
+import ge2rt.nn.functional as F
+from ge2rt import nn, optim
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+
+F32 = np.float32
+P = nn.Parameter(np.ones(3, F32))
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "module": (lambda: optim.SGD(nn.Sequential(nn.Linear(2, 2)), 0.1), TypeError,
+               r"parameters are given as a list.*got Sequential.*model\.parameters\(\)"),
+    "one tensor": (lambda: optim.Adam(P), TypeError, r"got Parameter.*\[x\] for one tensor"),
+    "array": (lambda: optim.SGD([np.ones(3)], 0.1), TypeError, "parameter 0 is no tensor.*ndarray"),
+    "pairs": (lambda: optim.Adam(nn.Linear(2, 2).named_parameters()), TypeError, "got tuple"),
+    "no gradient": (lambda: optim.SGD([P, ge2rt.ones(3)], 0.1), ValueError,
+                    r"parameter 1 does not require a gradient; got f32\[3\]\. x\.requires_grad_"),
+    "frozen": (lambda: optim.SGD([nn.Parameter([1.0]).requires_grad_(False)], 0.1), ValueError,
+               "no parameter requires a gradient"),
+    "computed": (lambda: optim.SGD([P * 2], 0.1), ValueError, "was computed from others"),
+    "twice": (lambda: optim.SGD([P, P], 0.1), ValueError, "stands twice"),
+    "rate": (lambda: optim.Adam([P], lr=-1), ValueError, "Adam: lr is out of range.*0 <= lr, got"),
+    "no rate": (lambda: optim.Adam([P], lr="fast"), ValueError, "lr is out of range"),
+    "nan": (lambda: optim.Adam([P], lr=math.nan), ValueError, "lr is out of range"),
+    "betas": (lambda: optim.AdamW([P], betas=(0.9, 1.0)), ValueError, "0 <= betas < 1, got 0.9, 1"),
+    "group": (lambda: optim.SGD([{"params": [P], "lr": -2}], 0.1), ValueError, "lr is out of"),
+    "option": (lambda: optim.SGD([{"params": [P], "rate": 2}], 0.1), ValueError,
+               "does not have; expected params, lr.*got rate"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_an_optimiser_refuses_to_take(name: str) -> None:
+    call, kind, match = REFUSED[name]
+    with pytest.raises(InvalidArgumentError, match=rf"test_optimisers\.py:\d+: .*{match}") as found:
+        call()
+    assert isinstance(found.value, kind)
+
+
+def test_what_it_takes_and_shows() -> None:
+    frozen = nn.Parameter([2.0]).requires_grad_(False)
+    made = optim.SGD([{"params": [P, frozen], "lr": np.float32(0.5)}, {"params": []}], 0.1)
+    P.grad = ge2rt.ones(3)
+    made.step()
+    P.grad = None
+    assert frozen.item() == 2
+    assert repr(made).startswith("SGD(1 steps)\n  2 tensors: lr=0.5, momentum=0.0")
+    assert repr(ge2rt.Generator(3, 8)) == "Generator(seed=3, used=8)"
+
+
+@pytest.mark.parametrize("kind", [2.0, math.inf])
+def test_clipping_takes_one_norm_over_any_number_and_dtype(kind: float) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(n % 5 + 1, 3) for n in range(70)]
+    slopes = [rng.normal(size=shape) for shape in shapes]
+    params = [nn.Parameter(np.zeros(s, F32 if n % 3 else np.float64)) for n, s in enumerate(shapes)]
+
+    def fill() -> None:
+        for p, g in zip(params, slopes, strict=True):
+            p.grad = ge2rt.tensor(g.astype(p.dtype.numpy))
+
+    flat = np.concatenate([g.ravel() for g in slopes])
+    norm = np.abs(flat).max() if kind == math.inf else np.sqrt((flat * flat).sum())
+    for most in (norm / 4, norm * 2):
+        fill()
+        version = params[0].grad.storage().version
+        found = optim.clip_grad_norm_((p for p in params), most, kind)
+        assert found == pytest.approx(norm, rel=1e-6)
+        for p, g in zip(params, slopes, strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), g * min(1, most / norm), rtol=1e-5)
+    assert params[0].grad.storage().version > version
+    params[5].grad = ge2rt.full(shapes[5], math.nan)
+    assert math.isnan(optim.clip_grad_norm_(params, 1.0))
+    assert np.isnan(params[0].grad.numpy()).all()  # as the kernel of one launch does
+    with pytest.raises(InvalidArgumentError, match="no such norm"):
+        optim.clip_grad_norm_(params, 1.0, 3.0)
+
+
+def test_nothing_is_stepped_inside_of_a_trace() -> None:
+    model = nn.Linear(8, 3, seed=0)
+    made = optim.SGD(model.parameters(), 0.1)
+    x, y = np.ones((4, 8), F32), np.zeros(4, np.int64)
+    values = {name: p.detach() for name, p in model.named_parameters()}
+
+    def slopes(values: Any) -> Any:
+        return ge2rt.grad(lambda v: F.cross_entropy(nn.functional_call(model, v, x), y))(values)
+
+    def keep(values: Any) -> Any:
+        for name, p in model.named_parameters():
+            p.grad = slopes(values)[name]
+
+    calls = {
+        "set as .grad": keep,
+        r"SGD\.step\(\) inside": lambda values: (slopes(values), made.step()),
+        "clip_grad_norm_ inside": lambda values: optim.clip_grad_norm_(model.parameters(), 1.0),
+        r"GradScaler\.step\(\) inside": lambda values: optim.GradScaler().step(made),
+    }
+    for match, call in calls.items():
+        with pytest.raises(InvalidTypeError, match=rf"test_optimisers\.py:\d+: .*{match}") as told:
+            ge2rt.jit(lambda values, call=call: call(values))(values)
+        assert "step outside" in str(told.value)
+    assert model.weight.grad is None
+    assert made.steps == 0
+
+
+def test_a_gradient_is_a_tensor_of_the_same_shape() -> None:
+    with pytest.raises(InvalidTypeError, match=r"a gradient is a tensor; got ndarray.*ge2rt\.tens"):
+        P.grad = np.ones(3, F32)
+    with pytest.raises(InvalidArgumentError, match=r"expected \(3,\), got \(2,\)"):
+        P.grad = ge2rt.ones(2)
+    P.grad = None

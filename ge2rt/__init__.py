@@ -95,7 +95,7 @@ _PUBLIC = {
     "no_grad": "ge2rt.tensors.tape",
     "enable_grad": "ge2rt.tensors.tape",
     "dispatch": "ge2rt.tensors.dispatch",
-    "ops": "ge2rt.tensors.ops",
+    "ops": "ge2rt.ops",
     "autograd": "ge2rt.tensors.autograd",
     "array_api": "ge2rt.array_api",
     "nn": "ge2rt.nn",
@@ -125,7 +125,7 @@ _PUBLIC = {
 __all__ = sorted([*(name for name in _PUBLIC if name != "torch"), "__version__"])
 
 if TYPE_CHECKING:
-    from ge2rt import array_api, nn, optim, parallel, sparse, torch
+    from ge2rt import array_api, nn, ops, optim, parallel, sparse, torch
     from ge2rt.abi import (
         ge_v2_capability_table_raw,
         ge_v2_kernel_table_raw,
@@ -191,7 +191,7 @@ if TYPE_CHECKING:
     from ge2rt.run.plan import Plan
     from ge2rt.spec.registry import load_registry
     from ge2rt.spec.version import GE2_API_VERSION, check_api_version, check_client
-    from ge2rt.tensors import Tensor, autograd, dispatch, ops
+    from ge2rt.tensors import Tensor, autograd, dispatch
     from ge2rt.tensors.files import load, save
     from ge2rt.tensors.kernels import kernel_operator
     from ge2rt.tensors.making import (
@@ -215,11 +215,22 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     module = _PUBLIC.get(name)
     if module is None:
-        raise AttributeError(f"module 'ge2rt' has no attribute {name!r}")
+        raise AttributeError(f"module 'ge2rt' has no attribute {name!r}.{_hint(name)}")
     loaded = importlib.import_module(module)
     value = loaded if module.endswith(f".{name}") else getattr(loaded, name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    if name.startswith("_"):  # Python asks for such names, which loads nothing
+        return ""
+    from ge2rt.spec.habits import PACKAGE, hint
+    from ge2rt.tensors.operators import table
+
+    if name in table() and name not in PACKAGE:
+        return f" Use ge2rt.ops.{name}."
+    return hint(name, PACKAGE, __all__)
 
 
 def __dir__() -> list[str]:

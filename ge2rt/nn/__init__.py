@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ge2rt.nn import functional
 from ge2rt.nn.activations import (
     GELU,
@@ -40,3 +42,9 @@ __all__ = [
     "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "Softmax", "Tanh", "autocast",
     "functional", "functional_call", "manual_seed", "stateful_call",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from ge2rt.spec.habits import NETWORKS, hint  # late: it is for a message
+
+    raise AttributeError(f"ge2rt.nn has no {name!r}.{hint(name, NETWORKS, __all__)}")

@@ -31,6 +31,14 @@ def __dir__() -> list[str]:
     return __all__
 
 
+def __getattr__(name: str) -> Any:
+    from ge2rt.spec.habits import hint  # late: it is for a message
+    from ge2rt.tensors.operators import table
+
+    also = f" Use ge2rt.ops.{name}." if name in table() else hint(name, {}, __all__)
+    raise AttributeError(f"ge2rt.nn.functional has no {name!r}.{also}")
+
+
 @composite(precision="half")
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x @ weight.T + bias``: x ``[..., I]``, weight ``[O, I]``, bias ``[O]``."""

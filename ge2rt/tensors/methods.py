@@ -139,7 +139,10 @@ def _look_up(self: Tensor, name: str) -> Any:
     """Methods of operators are made when they are first asked for."""
     found = None if name.startswith("_") else method_of(name)
     if found is None:
-        raise AttributeError(f"a tensor has no attribute {name!r}")
+        from ge2rt.spec.habits import TENSORS, hint  # late: it is for a message
+
+        known = () if name.startswith("_") else _names(self)
+        raise AttributeError(f"a tensor has no attribute {name!r}.{hint(name, TENSORS, known)}")
     setattr(Tensor, name, found)
     return getattr(self, name)
 

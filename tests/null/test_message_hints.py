@@ -172,3 +172,27 @@ def test_a_reference_fault_says_where_the_kernel_stands(tmp_path: Path) -> None:
 def test_shapes_do_not_become_emoji(capsys: pytest.CaptureFixture[str]) -> None:
     console().print("x:100:negative", markup=False)
     assert capsys.readouterr().out == "x:100:negative\n"
+
+
+X = ge2rt.from_numpy(np.zeros(2, np.float32))
+HABITS = [
+    (ge2rt, "cat", "Use ge2rt.ops.concat."),
+    (ge2rt, "stack", "Use ge2rt.ops.stack."),
+    (ge2rt, "float32", "dtype='f32'"),
+    (ge2rt, "launhc", "Did you mean 'launch'?"),
+    (ge2rt.nn, "BatchNorm2d", "Use nn.BatchNorm"),
+    (ge2rt.nn, "Lineer", "Did you mean 'Linear'?"),
+    (ge2rt.nn.functional, "exp", "Use ge2rt.ops.exp."),
+    (ge2rt.nn.functional, "soft_max", "Did you mean 'softmax'?"),
+    (ge2rt.nn.functional, "zzz", "has no 'zzz'."),
+    (X, "dim", "Use x.ndim."),
+    (X, "float", "Use x.astype('f32')."),
+    (X, "sofmax", "Did you mean 'softmax'?"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "told"), HABITS, ids=[name for _, name, _ in HABITS])
+def test_names_of_other_libraries_lead_to_ours(owner, name, told):
+    with pytest.raises(AttributeError) as fault:
+        getattr(owner, name)
+    assert told in str(fault.value)

@@ -235,3 +235,12 @@ def test_unknown_names() -> None:
         ge2rt.ones(2) + "a"
     assert {"add_", "sum", "reshape"} <= set(dir(ge2rt.ones(1)))
     assert issubclass(Ge2rtError, Exception)
+
+
+def test_operators_are_a_module_to_import() -> None:
+    import ge2rt.ops
+    from ge2rt.ops import add
+
+    assert add is ge2rt.ops.add
+    assert add(ge2rt.ones(1), 1).item() == 2
+    assert {"add", "concat"} <= set(dir(ge2rt.ops))

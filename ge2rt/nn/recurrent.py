@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ge2rt.jit import functions
+from ge2rt.nn import checks
 from ge2rt.nn.layers import uniform_parameter
 from ge2rt.nn.module import Module
 from ge2rt.tensors.kernels import kernel_operator
@@ -118,6 +119,8 @@ class _Recurrent(Module):
     def __init__(
         self, inputs: int, hidden: int, layers: int = 1, bias: bool = True, seed: int | None = None
     ) -> None:
+        for name, value in (("inputs", inputs), ("hidden", hidden), ("layers", layers)):
+            checks.extent(type(self).__name__, name, value)
         self.layers = [
             _Cells((hidden if n else inputs, hidden, self.gates), self.biases * bias,
                    None if seed is None else seed + 4 * n)
@@ -138,7 +141,11 @@ class _Recurrent(Module):
 
 
 class RNN(_Recurrent):
-    """Layers of ``tanh(x wx + h wh + bias)``; a state is ``[N, H]`` a layer."""
+    """Layers of ``tanh(x wx + h wh + bias)``; a state is ``[N, H]`` a layer.
+
+    ``inputs``, ``hidden``, ``layers`` are extents (I, H) and their number; ``bias=False`` leaves
+    the biases out; ``seed`` draws the weights, uniform in ``+-1 / sqrt(hidden)``.
+    """
 
     def run(self, x: Any, layer: _Cells, state: Any) -> tuple[Any, Any]:
         """One layer."""
@@ -146,7 +153,11 @@ class RNN(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent layers; a state is ``[N, H]`` a layer."""
+    """Gated recurrent layers; a state is ``[N, H]`` a layer.
+
+    ``inputs``, ``hidden``, ``layers`` are extents (I, H) and their number; ``bias=False`` leaves
+    the biases out; ``seed`` draws the weights, uniform in ``+-1 / sqrt(hidden)``.
+    """
 
     gates = 3
     biases = 2
@@ -157,7 +168,11 @@ class GRU(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory layers; a state is a pair ``(h, c)`` of ``[N, H]`` a layer."""
+    """Long short-term memory layers; a state is a pair ``(h, c)`` of ``[N, H]`` a layer.
+
+    ``inputs``, ``hidden``, ``layers`` are extents (I, H) and their number; ``bias=False`` leaves
+    the biases out; ``seed`` draws the weights, uniform in ``+-1 / sqrt(hidden)``.
+    """
 
     gates = 4
 

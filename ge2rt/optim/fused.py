@@ -27,8 +27,11 @@ _MOST_PLANS = 64
 class Optimizer:
     """Parameters, their state, and one kernel that steps them.
 
-    ``params`` are tensors, or dicts ``{"params": [...], "lr": ...}`` with options of their own.
-    ``schedule`` gives a factor of the rate for the number of steps done.
+    ``params`` are leaves of one's own with ``requires_grad`` (f32, f16, bf16 or f64), or dicts
+    ``{"params": [...], "lr": ...}`` with options of their own. ``lr`` is the rate; ``schedule``
+    gives a factor of it for the number of steps done. ``weight_decay`` is a share of the parameter
+    that counts as gradient, ``eps`` is added to a divisor. States are f32 and made at the first
+    step. TypeError and ValueError for parameters that cannot be stepped and options out of range.
     """
 
     op: ClassVar[str] = ""
@@ -169,7 +172,11 @@ def batches(parameters: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
 
 
 class SGD(Optimizer):
-    """``p -= lr * (g + weight_decay * p)``, with a momentum where it is given."""
+    """``p -= lr * (g + weight_decay * p)``, with a momentum where it is given.
+
+    With ``momentum`` m the step is ``v = m * v + (1 - dampening) * g``, and with ``nesterov`` it is
+    ``g + m * v``. Parameters, groups and ``schedule`` as :class:`Optimizer` says.
+    """
 
     op = "SGD"
 
@@ -202,20 +209,27 @@ class _Adam(Optimizer):
 
 
 class Adam(_Adam):
-    """Adam (Kingma and Ba, 2015); the decay is added to the gradient."""
+    """Adam (Kingma and Ba, 2015); the decay is added to the gradient.
+
+    ``betas`` are the shares of the running means of the gradient and of its square that are kept
+    each step, ``eps`` is added to the root of the latter. Others as :class:`Optimizer` says.
+    """
 
     op = "ADAM"
 
 
 class AMSGrad(_Adam):
-    """Adam by the largest second moment so far (Reddi et al., 2018)."""
+    """Adam by the largest second moment so far (Reddi et al., 2018). Arguments as :class:`Adam`."""
 
     op = "AMSGRAD"
     states = ("mean", "square", "largest")
 
 
 class AdamW(_Adam):
-    """Adam with decoupled decay (Loshchilov and Hutter, 2019)."""
+    """Adam with decoupled decay (Loshchilov and Hutter, 2019): ``p -= lr * weight_decay * p``.
+
+    Other arguments as :class:`Adam`.
+    """
 
     op = "ADAMW"
 
@@ -226,7 +240,10 @@ class AdamW(_Adam):
 
 
 class LAMB(_Adam):
-    """Adam with a step scaled by layer (You et al., 2020)."""
+    """Adam with a step scaled by ``|p| / |step|`` of each tensor (You et al., 2020).
+
+    Arguments as :class:`Adam`.
+    """
 
     op = "LAMB"
 
@@ -237,7 +254,11 @@ class LAMB(_Adam):
 
 
 class Lion(_Adam):
-    """The sign of a momentum (Chen et al., 2023)."""
+    """Steps of ``lr`` by the sign of a momentum (Chen et al., 2023), with decoupled decay.
+
+    ``betas`` are the shares kept: in the sign, and in the momentum. Rates are a third to a tenth of
+    Adam's. Others as :class:`Optimizer` says.
+    """
 
     op = "LION"
     states = ("mean",)
@@ -255,7 +276,10 @@ class Lion(_Adam):
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of squares (Duchi et al., 2011)."""
+    """Steps divided by the root of the sum of squares, plus ``eps`` (Duchi et al., 2011).
+
+    The rate of step t is ``lr / (1 + (t - 1) * lr_decay)``. Others as :class:`Optimizer` says.
+    """
 
     op = "ADAGRAD"
     states = ("sum",)
@@ -268,7 +292,11 @@ class Adagrad(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """Steps divided by the root of a running mean of squares (Hinton, 2012)."""
+    """Steps divided by the root of a running mean of squares, plus ``eps`` (Hinton, 2012).
+
+    ``alpha`` is the share of the mean that is kept; with ``centered`` the square of the gradient's
+    mean is taken away from it. ``momentum`` as in :class:`SGD`. Others as :class:`Optimizer` says.
+    """
 
     op = "RMSPROP"
     counted = False

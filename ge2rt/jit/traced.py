@@ -250,6 +250,11 @@ class Traced:
         return _of_numpy(call_function(function, args, kwargs))
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("backward", "grad", "requires_grad_"):
+            raise AttributeError(
+                f"{where()}: a traced array has no attribute {name!r}: inside of a jitted function"
+                " gradients come from ge2rt.grad and ge2rt.value_and_grad"
+            )
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a traced array has no attribute {name!r}")
         raise not_covered(f"ndarray.{name}", where())

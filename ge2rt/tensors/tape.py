@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.derive.directions import cotangents_of
+from ge2rt.jit.scope import active, where
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
 from ge2rt.tensors.tensor import Tensor, hooks_of
@@ -288,7 +289,16 @@ def backward(
     outputs: Sequence[Tensor], cotangents: Sequence[Any], *, retain_graph: bool = False,
     create_graph: bool = False,
 ) -> None:  # fmt: skip
-    """Add to ``.grad`` of all leaves with ``requires_grad`` that led to the outputs."""
+    """Add to ``.grad`` of all leaves with ``requires_grad`` that led to the outputs.
+
+    InvalidTypeError inside a jitted function, where it would happen once, at the trace.
+    """
+    if active() is not None:
+        raise InvalidTypeError(
+            "backward() inside a jitted function happens once, while the function is traced, and"
+            " not at its calls", where=where(),
+            next_step="take ge2rt.value_and_grad of a function of the weights (docs/training.md)",
+        )  # fmt: skip
     taken = {id(c.storage()) for c in cotangents if isinstance(c, Tensor)}
     for leaf, gradient in _walk(
         outputs, cotangents, create_graph, retain_graph or create_graph, None

@@ -102,12 +102,15 @@ def test_nothing_is_stepped_inside_of_a_trace() -> None:
         "set as .grad": keep,
         r"SGD\.step\(\) inside": lambda values: (slopes(values), made.step()),
         "clip_grad_norm_ inside": lambda values: optim.clip_grad_norm_(model.parameters(), 1.0),
+        r"backward\(\) inside": lambda values: model(ge2rt.tensor(x)).sum().backward(),
         r"GradScaler\.step\(\) inside": lambda values: optim.GradScaler().step(made),
     }
     for match, call in calls.items():
         with pytest.raises(InvalidTypeError, match=rf"test_optimisers\.py:\d+: .*{match}") as told:
             ge2rt.jit(lambda values, call=call: call(values))(values)
-        assert "step outside" in str(told.value)
+        assert "docs/training.md" in str(told.value)
+    with pytest.raises(AttributeError, match=r"test_optimisers\.py:\d+: .*ge2rt\.value_and_grad"):
+        ge2rt.jit(lambda x: x.sum().backward())(x)
     assert model.weight.grad is None
     assert made.steps == 0
 
@@ -118,3 +121,51 @@ def test_a_gradient_is_a_tensor_of_the_same_shape() -> None:
     with pytest.raises(InvalidArgumentError, match=r"expected \(3,\), got \(2,\)"):
         P.grad = ge2rt.ones(2)
     P.grad = None
+
+
+def test_jitted_steps_with_buffers_are_the_eager_ones() -> None:
+    """Dropout, running averages, momentum: eager, stepped outside, written out in the program."""
+    rng = np.random.default_rng(3)
+    batches = [(ge2rt.tensor(rng.normal(size=(8, 5)).astype(F32)),
+                ge2rt.tensor(rng.integers(0, 3, 8))) for _ in range(4)]  # fmt: skip
+
+    def net() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(5, 6, seed=0), nn.BatchNorm(6), nn.ReLU(),
+                             nn.Dropout(0.5, seed=1), nn.Linear(6, 3, seed=2))  # fmt: skip
+
+    model = net()
+
+    @ge2rt.jit
+    def slopes_of(weights: Any, buffers: Any, x: Any, y: Any) -> Any:
+        def loss_of(weights: Any) -> Any:
+            scores, after = nn.stateful_call(model, {**weights, **buffers}, x)
+            return F.cross_entropy(scores, y), after
+
+        return ge2rt.value_and_grad(loss_of, has_aux=True)(weights)
+
+    @ge2rt.jit
+    def train(weights: Any, speed: Any, buffers: Any, x: Any, y: Any) -> Any:
+        (loss, buffers), slopes = slopes_of(weights, buffers, x, y)
+        speed = {name: 0.9 * v + slopes[name] for name, v in speed.items()}
+        return loss, {n: w - 0.1 * speed[n] for n, w in weights.items()}, speed, buffers
+
+    eager, outside = net(), net()
+    makers = [optim.SGD(each.parameters(), 0.1, momentum=0.9) for each in (eager, outside)]
+    shared = {name: p.detach() for name, p in outside.named_parameters()}
+    buffers, moved = dict(outside.named_buffers()), dict(net().named_buffers())
+    weights = {name: p.detach() for name, p in net().named_parameters()}
+    speed = {name: ge2rt.zeros(w.shape) for name, w in weights.items()}
+    for x, y in batches:
+        loss = F.cross_entropy(eager(x), y)
+        makers[0].zero_grad()
+        loss.backward()
+        makers[0].step()
+        (second, buffers), slopes = slopes_of(shared, buffers, x, y)
+        for name, p in outside.named_parameters():
+            p.grad = slopes[name]
+        makers[1].step()
+        third, weights, speed, moved = train(weights, speed, moved, x, y)
+        np.testing.assert_allclose([second.item(), third.item()], loss.item(), rtol=1e-5)
+    for name, value in eager.state_dict().items():
+        for other in ({**shared, **buffers}, {**weights, **moved}):
+            np.testing.assert_allclose(other[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-6)

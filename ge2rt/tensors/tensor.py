@@ -245,6 +245,7 @@ class Tensor:
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        """Set or, by None, forget it."""
         fits = value is None or (type(value) is Tensor and value.shape == self.shape)
         if not fits:
             from ge2rt.tensors.slopes import refuse_gradient  # late: it needs this class

@@ -26,8 +26,8 @@ DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAYERS = {
     "base": 0, "spec": 1, "build": 2, "ptx": 2, "ir": 2, "autodiff": 3, "fuse": 3, "device": 3,
     "run": 4, "graph": 5, "jit": 5, "report": 6, "faces": 7, "abi": 7, "raw": 7, "tensors": 8,
-    "nn": 9, "optim": 9, "array_api": 9, "torch": 9, "parallel": 9, "sparse": 9, "compat": 10,
-    "cli": 11, "__main__": 12, "": 12,
+    "nn": 9, "optim": 9, "array_api": 9, "torch": 9, "parallel": 9, "sparse": 9, "ops": 9,
+    "compat": 10, "cli": 11, "__main__": 12, "": 12,
 }  # fmt: skip
 # only these files may import CuPy, and only inside functions
 CUPY = {"ge2rt/device/cuda.py", "ge2rt/build/nvrtc.py"}

@@ -219,8 +219,7 @@ class Tensor:
             return str(self)
         if self.shape:
             raise InvalidTypeError(
-                f"a tensor of {len(self.shape)} axes has no format {spec!r}",
-                got=f"{self.dtype}{list(self.shape)}",
+                f"a tensor of shape {self.shape} has no format {spec!r}",
                 next_step="format x.item() of one element, or each of x.tolist()",
             )  # fmt: skip
         return format(self.item(), spec)

@@ -79,5 +79,5 @@ def test_a_0d_tensor_is_formatted_as_a_number() -> None:
     assert f"{x.mean():.3f} {ge2rt.tensor(7):>4d}" == "1.625    7"
     assert f"{nn.Parameter([1.0]).sum():.1f}" == "1.0"
     assert f"{x}" == str(x)
-    with pytest.raises(InvalidTypeError, match=r"1 axes has no format '\.2f'.*x\.item\(\)"):
+    with pytest.raises(InvalidTypeError, match=r"shape \(2,\) has no format '\.2f'.*x\.item\(\)"):
         f"{x:.2f}"

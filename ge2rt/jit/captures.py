@@ -2,29 +2,38 @@
 
 Before a trace their values are noted; a later call compares. Numbers and strings are compared by
 value, arrays by identity (their content is read on each call), containers item by item, all other
-objects by identity. Functions that the code names are looked into as well.
+objects by identity. Functions that the code names are looked into as well, and so are objects, a
+static argument's too: of each object that can be reached, the attributes whose names occur in any
+of that code are noted, since it may read them through a local variable.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ge2rt.jit.chains import attributes, chains
+
 _MISSING = object()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 _BY_VALUE = (frozenset, slice, range)
 _MOST = 4096  # values noted a function; what lies beyond is not seen
-_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _OURS = ("numpy", "ge2rt", "cupy")
+_DEEPEST = 64  # layers of wrappers
+_CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+_NO_PART = frozenset({  # these make, show and compare objects: they are no part of a computation
+    "__init__", "__new__", "__post_init__", "__init_subclass__", "__del__", "__repr__", "__str__",
+    "__format__", "__eq__", "__ne__", "__hash__", "__reduce__", "__reduce_ex__", "__copy__",
+    "__deepcopy__", "__getstate__", "__setstate__", "__setattr__", "__delattr__",
+    "__getnewargs__", "__dir__", "__sizeof__",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,10 +90,18 @@ class Captures:
         return [(n.name, n.value) for n in self.noted if isinstance(n.value, np.ndarray)]
 
 
-def capture(function: Any) -> Captures:
-    """The values that ``function`` and the functions it names take from elsewhere, as they are."""
+def capture(function: Any, statics: Iterable[tuple[str, Any]] = ()) -> Captures:
+    """The values that ``function`` and the functions it names take from elsewhere, as they are.
+
+    ``statics`` are (name, value) of arguments that are compiled in: which they are is known, what
+    they hold is not.
+    """
     collector = _Collector()
-    collector.visit(function)
+    collector.visit(function)  # even one of this library: it may hold the user's
+    collector.look_into(getattr(function, "__name__", "function"), function)
+    for name, value in statics:
+        collector.look_into(name, value)
+    collector.follow_attributes()
     return Captures(collector.noted)
 
 
@@ -94,6 +111,27 @@ class _Collector:
         self._functions: set[int] = set()
         self._names: set[str] = set()
         self._inside: set[int] = set()
+        self._attributes: set[str] = set()  # that the code loads
+        self._objects: dict[int, tuple[str, Any]] = {}  # that it can reach
+        self._followed: set[tuple[int, str]] = set()  # (object, attribute)
+
+    def look_into(self, name: str, value: Any) -> None:
+        """Note what belongs to a value that is itself known."""
+        if isinstance(value, (tuple, frozenset)):
+            for place, each in enumerate(value):
+                self.look_into(f"{name}[{place}]", each)
+            return
+        for place, part in enumerate(_layers(value)):
+            if isinstance(part, types.FunctionType):
+                self._visit_users(part)
+            elif _has_attributes(part) and id(part) not in self._objects:
+                self._objects[id(part)] = f"{name}({place})" if place else name, part
+                for method in _implicit(type(part)):
+                    self._visit_users(method)
+
+    def _visit_users(self, function: Any) -> None:
+        if not is_library(_unwrapped(function)):
+            self.visit(function)
 
     def visit(self, function: Any) -> None:
         """Note what a plain Python function names."""
@@ -101,11 +139,32 @@ class _Collector:
         if not isinstance(function, types.FunctionType) or id(function) in self._functions:
             return
         self._functions.add(id(function))
+        self._attributes |= attributes(function.__code__)
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        for root, chain in _chains(function.__code__):
+        for root, chain in chains(function.__code__):
             read = self._root(function, cells, root)
             if read is not None:
                 self._follow(f"{function.__qualname__}:{root}", read, chain)
+
+    def follow_attributes(self) -> None:
+        """Note the attributes that code names, of all objects there are, until there are no more.
+
+        They are read from the object itself: that it is the same one is noted where it was found.
+        """
+        before = -1
+        while before != (before := len(self._objects) + len(self._attributes)):
+            for name, value in list(self._objects.values()):
+                for key in sorted(_present(value) & self._attributes):
+                    if (id(value), key) not in self._followed and len(self.noted) < _MOST:
+                        self._followed.add((id(value), key))
+                        self._follow_attribute(f"{name}.{key}", value, key)
+
+    def _follow_attribute(self, name: str, value: Any, key: str) -> None:
+        for method in _methods(value, key):
+            self._visit_users(method)
+        found = _step(value, "attribute", key)
+        if found is not _MISSING:
+            self._note(name, functools.partial(getattr, value, key), found)
 
     def _root(
         self, function: types.FunctionType, cells: dict[str, Any], name: str
@@ -144,9 +203,7 @@ class _Collector:
             self.noted.append(Noted(name, lambda: frozenset(read()), frozenset(value)))
         elif not isinstance(value, types.ModuleType):  # another object is another value
             self.noted.append(Noted(name, read, value))
-            inner = _unwrapped(value)
-            if isinstance(inner, types.FunctionType) and not is_library(inner):
-                self.visit(value)
+            self.look_into(name, value)
 
     def _note_items(self, name: str, read: Callable[[], Any], value: Any) -> None:
         if id(value) in self._inside:
@@ -157,6 +214,64 @@ class _Collector:
         for key in keys:
             self._note(f"{name}[{key!r}]", functools.partial(_read_step, read, "item", key),
                        value[key])  # fmt: skip
+
+
+def _layers(value: Any) -> list[Any]:
+    """A value and what it wraps or is bound to: a method's object, a partial's arguments."""
+    found = [value]
+    for layer in found:  # it grows meanwhile
+        if len(found) > _DEEPEST:
+            break
+        if isinstance(layer, types.MethodType):
+            found += [layer.__func__, layer.__self__]
+        elif isinstance(layer, functools.partial):
+            found += [layer.func, *layer.args, *layer.keywords.values()]
+        elif not isinstance(layer, type) and (inner := _wrapped(layer)) is not None:
+            found.append(inner)
+    return found
+
+
+def _wrapped(value: Any) -> Any:
+    return inspect.getattr_static(value, "__wrapped__", None)
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether a value is an object whose attributes may be another's business than ours."""
+    if isinstance(value, (*_PLAIN, *_BY_VALUE, np.ndarray, types.ModuleType, *_CALLABLE)):
+        return False
+    if isinstance(value, (list, dict, set, tuple)) or _is_cupy(value):
+        return False
+    kind = value if isinstance(value, type) else type(value)
+    return kind.__module__.split(".")[0] not in (*_OURS, "builtins")
+
+
+def _present(value: Any) -> set[str]:
+    """Names of the attributes that an object and its classes have."""
+    kinds = (value if isinstance(value, type) else type(value)).__mro__
+    found = {key for kind in kinds if not is_library(kind) for key in vars(kind)}
+    return found.union(getattr(value, "__dict__", ()))
+
+
+def _methods(value: Any, key: str) -> Iterator[Any]:
+    """The functions that run where the attribute of an object is loaded or called."""
+    for kind in (value if isinstance(value, type) else type(value)).__mro__:
+        found = vars(kind).get(key)
+        if isinstance(found, property):
+            yield found.fget
+        elif isinstance(found, (staticmethod, classmethod)):
+            yield found.__func__
+        elif callable(found) and not isinstance(found, type):
+            yield found
+
+
+def _implicit(kind: type) -> Iterator[Any]:
+    """Methods that Python calls though no code names them, as ``__call__`` and ``__matmul__``."""
+    for each in kind.__mro__:
+        if not is_library(each):
+            for key, found in vars(each).items():
+                special = key.startswith("__") and key.endswith("__") and key not in _NO_PART
+                if special and isinstance(found, types.FunctionType):
+                    yield found
 
 
 def _length(read: Callable[[], Any]) -> int:
@@ -211,46 +326,3 @@ def is_library(value: Any) -> bool:
 
 def _is_cupy(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "cupy"
-
-
-def named_in(code: types.CodeType) -> tuple[str, ...]:
-    """What the code, and functions made in it, load from outside."""
-    return tuple(dict.fromkeys(name for name, _ in _chains(code)))
-
-
-@functools.lru_cache(maxsize=512)
-def _chains(code: types.CodeType) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """(name, steps behind it) of what the code loads from outside, nested functions included."""
-    found = list(_own_chains(code))
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found += _chains(constant)
-    return tuple(dict.fromkeys(found))
-
-
-def _own_chains(code: types.CodeType) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    rows = [row for row in dis.get_instructions(code) if row.opname != "CACHE"]
-    own = set(code.co_cellvars)
-    for place, row in enumerate(rows):
-        if row.opname not in _LOADS or row.argval in own:
-            continue
-        chain: list[Any] = []
-        rest = place + 1
-        while rest < len(rows):
-            step = rows[rest]
-            if step.opname in _ATTRIBUTES:
-                chain.append(("attribute", step.argval))
-                rest += 1
-            elif step.opname == "LOAD_CONST" and _is_item(rows, rest + 1):
-                chain.append(("item", step.argval))
-                rest += 2
-            else:
-                break
-        yield row.argval, tuple(chain)
-
-
-def _is_item(rows: list[dis.Instruction], place: int) -> bool:
-    if place >= len(rows):
-        return False
-    row = rows[place]
-    return row.opname == "BINARY_SUBSCR" or (row.opname == "BINARY_OP" and row.argrepr == "[]")

@@ -14,7 +14,7 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.locks import ForkLock
 from ge2rt.base.text import counted, show
 from ge2rt.jit.adapters import ADAPTERS, adapter_of
-from ge2rt.jit.arguments import ArrayKey, Binder, Call, array_key
+from ge2rt.jit.arguments import ArrayKey, Binder, Call, StaticKey, array_key
 from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture
 from ge2rt.jit.compiled import Compiled, Form
@@ -239,7 +239,7 @@ class JitFunction:
 
     def _make(self, call: Call, reason: str) -> Form:
         started = time.perf_counter()
-        captures = capture(self._function)
+        captures = capture(self._function, _compiled_in(call))
         exact, traced = self._trace(call)
         captures.drop_changed()
         traced = replace(traced, pinned=_pins(captures, traced))
@@ -357,6 +357,14 @@ class JitFunction:
                     expected='such as dynamic={"x": {0: "batch"}}',
                     next_step="name a parameter and the axes that vary",
                 )  # fmt: skip
+
+
+def _compiled_in(call: Call) -> list[tuple[str, Any]]:
+    """(name, value) of the static arguments, whose attributes may change."""
+    return [
+        (name, key.value)
+        for name, key in zip(call.names, call.keys, strict=True) if isinstance(key, StaticKey)
+    ]  # fmt: skip
 
 
 def _pins(captures: Captures, traced: TracedCall) -> tuple[tuple[Any, Any], ...]:

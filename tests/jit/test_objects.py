@@ -1,0 +1,215 @@
+"""What objects hold is noted as captured values are: of ``self``, of layers, of a model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge2rt.jit import JitFunction, jit
+from ge2rt.jit.backend import build_kernels, build_reference
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(params=[build_reference, build_kernels], ids=["reference", "kernels"])
+def build(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+class Layer:
+    def __init__(self, gain: float) -> None:
+        self.w = np.ones(3, np.float32)
+        self.gain = gain
+        self.unused = 0
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.w + self.gain
+
+
+class Slotted:
+    __slots__ = ("power",)
+
+    def __init__(self, power: int) -> None:
+        self.power = power
+
+
+class Model:
+    offset = 0.5
+
+    def __init__(self) -> None:
+        self.layers = [Layer(1.0), Layer(2.0)]
+        self.slotted = Slotted(2)
+        self.activation: Callable[[Any], Any] = np.tanh
+        self.scale = 2.0
+        self.calls = 0
+
+    @property
+    def twice(self) -> float:
+        return self.scale * 2
+
+    def helper(self, x: Any) -> Any:
+        return x * self.twice
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        slotted = self.slotted
+        return self.activation(self.helper(x) ** slotted.power / 100) + self.offset
+
+
+def _agree(f: Any, plain: Any, *args: Any) -> None:
+    for _ in range(3):
+        np.testing.assert_allclose(f(*args), plain(*args), rtol=1e-5)
+
+
+CHANGES: dict[str, Callable[[Model], None]] = {
+    "a number": lambda m: setattr(m, "scale", 3.0),
+    "an attribute of the class, set on the object": lambda m: setattr(m, "offset", 7.0),
+    "a function": lambda m: setattr(m, "activation", np.arctan),
+    "an array of a layer": lambda m: setattr(m.layers[1], "w", np.full(3, 3, np.float32)),
+    "an array in place": lambda m: m.layers[0].w.fill(5),
+    "a number of a layer": lambda m: setattr(m.layers[0], "gain", -1.0),
+    "a layer": lambda m: m.layers.__setitem__(0, Layer(9.0)),
+    "one layer more": lambda m: m.layers.append(Layer(0.25)),
+    "a slot": lambda m: setattr(m.slotted, "power", 3),
+    "an object": lambda m: setattr(m, "slotted", Slotted(1)),
+}
+
+
+@pytest.mark.parametrize("way", ["static", "method", "partial", "closure", "callable"])
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_what_an_object_holds(way: str, change: str) -> None:
+    model = Model()
+    f, args = {
+        "static": lambda: (
+            JitFunction(Model.forward, static=("self",), build=build_reference), (model, X),
+        ),
+        "method": lambda: (JitFunction(model.forward, build=build_reference), (X,)),
+        "partial": lambda: (
+            JitFunction(functools.partial(Model.forward, model), build=build_reference), (X,),
+        ),
+        "closure": lambda: (JitFunction(lambda x: model.forward(x), build=build_reference), (X,)),
+        "callable": lambda: (JitFunction(_Wrapper(model), build=build_reference), (X,)),
+    }[way]()  # fmt: skip
+
+    def plain(*_: Any) -> Any:
+        return model.forward(X)
+
+    _agree(f, plain, *args)
+    CHANGES[change](model)
+    _agree(f, plain, *args)
+    CHANGES["a number of a layer"](model)
+    model.layers[0].gain = 11.0
+    _agree(f, plain, *args)
+
+
+class _Wrapper:
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __call__(self, x: Any) -> Any:
+        model = self.model
+        return model.forward(x)
+
+
+def test_a_jitted_method(build: Any) -> None:
+    class Scaled:
+        def __init__(self) -> None:
+            self.w, self.scale, self.note = np.ones((3, 2), np.float32), 2.0, ""
+
+        def plain(self, x: Any) -> Any:
+            return (x @ self.w) * self.scale
+
+        f = JitFunction(plain, static=("self",), build=build)
+
+    one, two = Scaled(), Scaled()
+    two.scale = 5.0
+    for each in (one, two):
+        _agree(each.f, each.plain, X)
+    one.scale = 10.0
+    for each in (one, two):
+        _agree(each.f, each.plain, X)
+    one.w = one.w * 2
+    _agree(one.f, one.plain, X)
+    one.w[:] = 7
+    _agree(one.f, one.plain, X)
+    log = Scaled.f.stats()
+    assert log.traces == 4
+    assert "self.scale" in log.specialisations[2].reason
+    assert "self.w" in log.specialisations[3].reason
+
+
+def test_what_the_code_does_not_read_may_change() -> None:
+    model = Model()
+    f = jit(Model.forward, static=("self",))
+    f(model, X)
+    model.calls += 1
+    model.layers[0].unused = 3
+    f(model, X)
+    assert f.stats().traces == 1
+
+
+def test_what_the_method_itself_changes_is_no_guard() -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.traced = 0
+
+        @jit(static=("self",))
+        def f(self, x: Any) -> Any:
+            self.traced += 1
+            return x + 1
+
+    counting = Counting()
+    for _ in range(3):
+        counting.f(X)
+    assert counting.traced == 1
+
+
+def test_an_array_of_an_object_that_shapes_the_program() -> None:
+    class Choosing:
+        def __init__(self) -> None:
+            self.table = np.zeros(3, np.float32)
+
+        def plain(self, x: Any) -> Any:
+            return x * 2 if self.table[0] > 0 else x * 3 + np.sqrt(self.table)
+
+        f = jit(plain, static=("self",))
+
+    choosing = Choosing()
+    _agree(choosing.f, choosing.plain, X)
+    choosing.table[1] = 4
+    _agree(choosing.f, choosing.plain, X)
+    choosing.table[0] = 1
+    _agree(choosing.f, choosing.plain, X)
+
+
+def test_what_a_function_given_as_an_argument_captured() -> None:
+    gain = 2.0
+    f = jit(lambda act, x: act(x) + 1)
+
+    def act(x: Any) -> Any:
+        return x * gain
+
+    np.testing.assert_array_equal(f(act, X), X * 2 + 1)
+    gain = 3.0
+    np.testing.assert_array_equal(f(act, X), X * 3 + 1)
+
+
+def test_an_object_under_a_local_name() -> None:
+    model = Model()
+
+    def g(x: Any) -> Any:
+        own = model
+        inner = own.slotted
+        return x * own.scale**inner.power
+
+    f = jit(g)
+    _agree(f, g, X)
+    model.scale = 4.0
+    _agree(f, g, X)
+    model.slotted.power = 3
+    _agree(f, g, X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -82,12 +83,17 @@ class Ge2rtError(Exception):
     """Base of all errors of this library; ``record`` holds the parts."""
 
     code = Status.INTERNAL
+    _made: tuple[int, int] = (0, 0)  # thread, and which of its errors
 
     def __init__(self, message: str, **parts: Any) -> None:
         for name in parts.keys() & _FOREIGN.keys():  # these repeat what a caller handed in
             parts[name] = one_line(parts[name], _FOREIGN[name])
         self.record = ErrorRecord(code=self.code, message=message, **parts)
         super().__init__(str(self.record))
+        _last.begin(self)
+
+    def __del__(self) -> None:
+        _last.settle(self)  # what was raised and dropped is still the thread's last error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), self.record, self.__dict__)
@@ -108,6 +114,7 @@ def _rebuilt(kind: type[Ge2rtError], record: ErrorRecord, state: dict[str, Any])
     made = kind.__new__(kind, str(record))
     made.args = (str(record),)
     made.__dict__.update(state)
+    _last.begin(made)  # its number was that of another process
     return made
 
 
@@ -199,7 +206,41 @@ STATUS_TABLE: tuple[StatusRow, ...] = (
 
 
 class _Last(threading.local):
+    """The last error that came out of a call; those that the library itself handled are none.
+
+    Whether one came out shows when it has been caught: by whose frame.
+    """
+
     record: ErrorRecord | None = None
+    made: int = 0  # errors made in this thread
+    number: int = 0  # which of them ``record`` is of
+    newest: Any = None  # a weak reference: an error holds its frames, and they hold arrays
+
+    def begin(self, fault: Ge2rtError) -> None:
+        """Number an error that is about to be raised."""
+        self.look()
+        self.made += 1
+        fault._made = threading.get_ident(), self.made
+        self.newest = weakref.ref(fault)
+
+    def look(self) -> None:
+        """Take the newest error if it has come out of a call meanwhile."""
+        fault = self.newest() if self.newest is not None else None
+        if fault is not None:
+            self.settle(fault)
+
+    def settle(self, fault: Ge2rtError) -> None:
+        """Take an error as the last one if it came out of a call and is newer than what is here."""
+        thread, number = fault._made
+        trace = fault.__traceback__
+        if thread != threading.get_ident() or number <= self.number or trace is None:
+            return
+        if str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0] != "ge2rt":
+            self.record, self.number = fault.record, number
+
+    def put(self, record: ErrorRecord | None) -> None:
+        """Take the record of a call that answers with a code."""
+        self.record, self.number = record, self.made
 
 
 _last = _Last()
@@ -207,9 +248,14 @@ _last = _Last()
 
 def set_last_error(record: ErrorRecord | None) -> None:
     """Remember ``record`` as this thread's last error."""
-    _last.record = record
+    _last.put(record)
 
 
 def last_error() -> ErrorRecord | None:
-    """The most recent error record of the calling thread, or None."""
+    """The record of the calling thread's most recent error, or None where no call has failed.
+
+    Of the last call that failed, whether it returned a code or raised; calls that succeed do not
+    change it.
+    """
+    _last.look()
     return _last.record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 
@@ -89,3 +90,49 @@ def test_registry_error_carries_all_faults():
     assert fault.faults == ("a", "b")
     with pytest.raises(ValueError):
         raise fault
+
+
+def _failing(text, **parts):
+    """A call of the library's that fails: its frame belongs to a module of the package."""
+    scope = {"__name__": "ge2rt.somewhere", "fault": InvalidArgumentError(text, **parts)}
+    exec("def call():\n    raise fault", scope)
+    call = scope["call"]
+    scope.clear()
+    scope["fault"] = InvalidArgumentError(text, **parts)
+    return call
+
+
+def test_last_error_of_a_call_that_raised():
+    set_last_error(None)
+    try:
+        _failing("first")()
+    except InvalidArgumentError as fault:
+        told, record = last_error(), fault.record
+    assert told is record
+    assert last_error().message == "first"  # the error itself is gone
+    with pytest.raises(InvalidArgumentError) as kept:
+        _failing("second")()
+    assert last_error() is kept.value.record
+    set_last_error(ErrorRecord(Status.INVALID, "a code"))
+    assert last_error().message == "a code"
+    del kept  # older than the code
+    assert last_error().message == "a code"
+    set_last_error(None)
+
+
+def test_an_error_that_the_library_handles_is_not_the_last():
+    set_last_error(None)
+    scope = {"__name__": "ge2rt.somewhere", "call": _failing("handled"), "E": InvalidArgumentError}
+    exec("def handles():\n    try:\n        call()\n    except E:\n        return 1", scope)
+    assert scope["handles"]() == 1
+    assert last_error() is None
+    InvalidArgumentError("never raised")
+    assert last_error() is None
+
+
+def test_an_error_out_of_a_pickle_is_the_last_where_it_is_raised():
+    set_last_error(None)
+    with pytest.raises(InvalidArgumentError):
+        raise pickle.loads(pickle.dumps(InvalidArgumentError("from a pool")))
+    assert last_error().message == "from a pool"
+    set_last_error(None)

@@ -16,7 +16,7 @@ from ge2rt.base.text import counted, show
 from ge2rt.jit.adapters import ADAPTERS, adapter_of
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, StaticKey, array_key
 from ge2rt.jit.backend import Build, Built, default_build
-from ge2rt.jit.captures import Captures, capture
+from ge2rt.jit.captures import Captures, capture, is_library
 from ge2rt.jit.compiled import Compiled, Form
 from ge2rt.jit.quick import MISS
 from ge2rt.jit.scope import active, current
@@ -248,6 +248,8 @@ class JitFunction:
             traced.graph, self._strides(exact, traced), self._home(exact),
             self._any_extents or bool(self._dynamic) or family.grown, self._graph,
         )  # fmt: skip
+        if is_library(self._function):
+            built.tell_caller()
         family.add(built)
         form = Form.of(exact, traced, built, captures, reason)
         self._forms[exact.key] = form

@@ -193,7 +193,8 @@ def _compiled(writer: _Writer, named: bool) -> Callable[..., Any]:
         looks, last = writer.lines[:-2], f"{writer.lines[-2]}\n    {last}"
     lines = [head, "    try:", *(f"        {line}" for line in looks),
              f"    except {faults}:", "        return MISS", f"    {last}"]  # fmt: skip
-    exec("\n".join(lines), writer.scope)  # the text is made of numbers and of the names above only
+    code = compile("\n".join(lines), f"{__file__} (written)", "exec")  # not the user's line
+    exec(code, writer.scope)  # the text is made of numbers and of the names above only
     made: Callable[..., Any] = writer.scope["quick"]
     return made
 

@@ -6,6 +6,7 @@ There is no evaluation by NumPy here: a step is a kernel of ours or a registered
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from ge2rt.base.errors import InternalError, InvalidArgumentError, InvalidTypeError
 from ge2rt.device.api import Device
 from ge2rt.fuse.program import Program
+from ge2rt.ir.graph import Node
 from ge2rt.run.library import Call
 from ge2rt.run.program_arrays import Arena, InputSlot, OutputSlot, host_words, is_loose
 from ge2rt.run.program_memory import Arenas, Life, hosted, lives, plan_memory
@@ -39,12 +41,13 @@ class Executable:
     Attributes: ``program``, ``device``, ``steps`` (each with its plan, or its library kernel, and
     the reason for it), ``inputs`` and ``outputs`` (what arrays look like), ``hosts`` (temporaries
     that lie in an output until it is written), ``memory`` (where the others lie), ``workspace``
-    (bytes of one run).
+    (bytes of one run), ``place`` (tells where in the user's code a node stands).
     """
 
     def __init__(self, program: Program, device: Device) -> None:
         self.program = program
         self.device = device
+        self.place: Callable[[Node], str] = attrgetter("where")
         temps, outputs = self._lives()
         self.hosts = hosted(temps, outputs)
         places = {buffer.id: index for index, buffer in enumerate(program.buffers)}
@@ -101,12 +104,12 @@ class Executable:
         held, loose = self.place_inputs(arrays, bases)
         outputs = self.place_outputs(arrays[0] if len(arrays) else None, bases)
         if not self.workspace:
-            self.enqueue(bases, stream, loose=loose)
+            self._enqueue_checked(arrays, bases, stream, loose=loose)
         else:
             arena = self._arenas.take(stream)
             self.place_temps(arena, bases)
-            self.enqueue(bases, stream, loose=loose)
-            self.check_flags(arena, stream)
+            self._enqueue_checked(arrays, bases, stream, loose=loose)
+            self.check_flags(arena, stream, arrays)
             self._arenas.give(arena, stream)  # after an error it goes instead
         self.device.keep_alive((*held, *outputs), stream)
         return outputs
@@ -132,11 +135,11 @@ class Executable:
             self.place_temps(arena, bases)
             flags = (arena.address, self._flag_bytes)
 
-        def on_fault(code: int) -> NoReturn:
+        def on_fault(code: int, *arrays: Any) -> NoReturn:
             if code:
                 steps.fault(code)
             assert arena is not None
-            self._raise_outside(arena)
+            self._raise_outside(arena, arrays)
 
         spec = CallSpec(
             inputs=tuple(_arriving(slot) for slot in self.inputs),
@@ -188,13 +191,28 @@ class Executable:
         for item in self._items_for(loose):
             item(bases, stream)
 
-    def check_flags(self, arena: Arena, stream: int) -> None:
-        """ValueError if a step met an index outside of its array; waits for the stream."""
+    def _enqueue_checked(
+        self, arrays: Sequence[Any], bases: Sequence[int], stream: int, *, loose: bool
+    ) -> None:
+        """Run all steps; a library kernel that turns an index down says which, not where."""
+        try:
+            self.enqueue(bases, stream, loose=loose)
+        except InvalidArgumentError:
+            for run in self.steps:
+                if isinstance(run, KernelRun):
+                    self._raise_found(run, arrays)
+            raise
+
+    def check_flags(self, arena: Arena, stream: int, arrays: Sequence[Any]) -> None:
+        """ValueError if a step met an index outside of its array; waits for the stream.
+
+        ``arrays`` are the inputs of the run: the message tells from them which index it was.
+        """
         if not self._flag_bytes:
             return
         self.device.synchronize(stream)
         if any(self.device.memory.read(arena.address, self._flag_bytes)):
-            self._raise_outside(arena)
+            self._raise_outside(arena, arrays)
 
     def new_arena(self) -> Arena | None:
         """Memory for the temporaries of one run at a time; None where there are none."""
@@ -205,16 +223,29 @@ class Executable:
         if self._flag_bytes:
             self.device.memory.fill(arena.address, 0, self._flag_bytes)
 
-    def _raise_outside(self, arena: Arena) -> NoReturn:
+    def _raise_outside(self, arena: Arena, arrays: Sequence[Any]) -> NoReturn:
         flags = np.frombuffer(self.device.memory.read(arena.address, self._flag_bytes), np.int32)
         self.reset_flags(arena)
         for run in self.steps:
             if isinstance(run, KernelRun) and run.flag >= 0 and flags[run.flag]:
+                self._raise_found(run, arrays)
                 raise InvalidArgumentError(
-                    "an index lies outside of its array", kernel=run.label,
+                    "an index lies outside of its array", kernel=self.program.graph.name,
                     next_step="indices must be in -n <= i < n along the axis that they index",
                 )  # fmt: skip
         raise InternalError("a fault without a flag")
+
+    def _raise_found(self, run: KernelRun, arrays: Sequence[Any]) -> None:
+        """ValueError that tells the index of a step that is outside, if one is found."""
+        from ge2rt.run.outside import find_outside  # late: for faults only
+
+        found = find_outside(self.program, run.step, arrays)
+        if found is not None:
+            raise InvalidArgumentError(
+                "an index lies outside of its array", kernel=self.program.graph.name,
+                where=self.place(found.node), got=found.got, expected=found.expected,
+                next_step="correct the indices; negative ones count from the end",
+            )  # fmt: skip
 
     # -- preparing --------------------------------------------------------------------------------
     def _lives(self) -> tuple[list[Life], list[Life]]:

@@ -72,7 +72,7 @@ class CapturedProgram:
             self.graph.launch(stream)
             self._copy(device, out_of, stream)
             if self._arena is not None:
-                executable.check_flags(self._arena, stream)
+                executable.check_flags(self._arena, stream, arrays)
         device.keep_alive((*held, *outputs, self), stream)
         return outputs
 

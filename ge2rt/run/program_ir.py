@@ -381,9 +381,14 @@ fault:
   ; code 0: a flag is up
   call void @ge2rt_drop(ptr %made, i64 %outputs)
   %code_object = call ptr @PyLong_FromLongLong(i64 %code)
-  store ptr %code_object, ptr %pair
+  %told_count = add i64 %given, 1
+  %told = alloca ptr, i64 %told_count
+  store ptr %code_object, ptr %told
+  %told_arrays = getelementptr ptr, ptr %told, i64 1
+  %told_bytes = mul i64 %given, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %told_arrays, ptr %args, i64 %told_bytes, i1 false)
   %on_fault = call ptr @ge2rt_object(ptr %record, i64 13)
-  %answer = call ptr @PyObject_VectorcallDict(ptr %on_fault, ptr %pair, i64 1, ptr null)
+  %answer = call ptr @PyObject_VectorcallDict(ptr %on_fault, ptr %told, i64 %told_count, ptr null)
   call void @Py_DecRef(ptr %code_object)
   store i64 0, ptr %busy_at
   ret ptr %answer

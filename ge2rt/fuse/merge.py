@@ -93,10 +93,11 @@ def merge(
     ``opaque`` maps the ops with kernels of their own to the stored nodes that they read.
     """
     refused: set[tuple[int, int]] = set()
+    gone: list[Part] = []  # they stay alive, so that no other part gets their id
     kept = list(parts)
+    order = _Order(kept, opaque)
     at = 0
     while at < len(kept):
-        order = _Order(kept, opaque)
         first = kept[at]
         for second in _candidates(first, kept[at + 1 :]):
             pair = (id(first), id(second))
@@ -106,6 +107,9 @@ def merge(
             if joined is not None:
                 kept[at] = joined
                 kept.remove(second)
+                gone += [first, second]
+                if not order.join(first, second, joined):
+                    order = _Order(kept, opaque)
                 break
             refused.add(pair)
         else:
@@ -137,6 +141,7 @@ class _Order:
         owner = {node: i for i, part in enumerate(parts) for node in part.written}
         for node in opaque:
             owner.setdefault(node, len(parts) + len(owner))
+        self.owner = owner
         reads = [(self.number[id(part)], part.region.leaves) for part in parts]
         reads += [(owner[node], read) for node, read in opaque.items()]
         self.direct = {unit: {owner[n] for n in nodes if n in owner} for unit, nodes in reads}
@@ -157,6 +162,32 @@ class _Order:
                 self.before[top] = bits
             else:
                 stack += waiting
+
+    def join(self, first: Part, second: Part, joined: Part) -> bool:
+        """Have one part in place of two; False where it reads or writes other than both did.
+
+        What had to run before either now runs before all that either had to run before.
+        """
+        a, b = self.number[id(first)], self.number[id(second)]
+        if joined.written != first.written | second.written:
+            return False
+        self.owner.update(dict.fromkeys(second.written, a))
+        reads = {self.owner[node] for node in joined.region.leaves if node in self.owner}
+        if reads - {a} != (self.direct[a] | self.direct[b]) - {a, b}:
+            return False
+        self.number[id(joined)] = a
+        self.direct[a] = reads
+        del self.direct[b]
+        both = 1 << a | 1 << b
+        below = (self.before[a] | self.before.pop(b)) & ~both
+        for unit, bits in self.before.items():
+            if bits & both:
+                self.before[unit] = bits & ~both | 1 << a | below
+        self.before[a] = below
+        for unit, direct in self.direct.items():
+            if b in direct:
+                self.direct[unit] = direct - {b} | {a}
+        return True
 
     def is_between(self, first: Part, second: Part) -> bool:
         """Whether something else must run after one and before the other."""

@@ -1,6 +1,7 @@
 """Handwritten digits (scikit-learn's bundled set, 8 x 8 pixels) by an MLP and by a CNN.
 
-    python examples/digits_cnn.py            # needs scikit-learn
+    pip install scikit-learn                 # for its data set
+    python examples/digits_cnn.py
     python examples/digits_cnn.py --eager    # step by step on tensors instead of one jitted step
 
 A step (forward, backward, AdamW) is one jitted function. The split and the seeds are fixed; nothing
@@ -14,7 +15,7 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits
+from files import need
 
 import ge2rt
 import ge2rt.nn.functional as F
@@ -37,7 +38,7 @@ def cnn() -> nn.Module:
 
 def data() -> tuple[Any, ...]:
     """Images [N, 1, 8, 8] and labels: 1,437 to train on, 360 to test with."""
-    digits = load_digits()
+    digits = need("sklearn.datasets", "scikit-learn").load_digits()
     images = (digits.images / 16).astype(np.float32)[:, None]
     order = np.random.default_rng(0).permutation(len(images))
     images, labels = images[order], digits.target[order].astype(np.int64)

@@ -55,9 +55,14 @@ def write_png(path: Path, picture: np.ndarray) -> None:
     )
 
 
-def need(module: str, package: str) -> Any:
-    """The module; where it is not installed, the program ends and says how to get it."""
+def need(module: str, package: str, *others: str) -> Any:
+    """The module; where it is not installed, the program ends and says how to get it.
+
+    ``others`` are the packages that the example needs besides, so that all are named at once.
+    """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:
-        sys.exit(f"this example needs the package {package}: pip install {package}")
+        packages = " ".join((package, *others))
+        plural = "s" if others else ""
+        sys.exit(f"this example needs the package{plural} {packages}: pip install {packages}")

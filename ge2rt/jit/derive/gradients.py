@@ -14,6 +14,7 @@ from ge2rt.jit.derive.symbols import (
     chosen_symbols,
     derived,
     outcome,
+    places_of,
     resolved,
     zeros,
 )
@@ -34,9 +35,7 @@ def value_and_grad(
     ``static`` and ``device`` are those of :func:`ge2rt.jit`. TypeError for integers, and for a
     value that is no 0-d float.
     """
-    return derived(
-        function, _gradient("value_and_grad", argnums, has_aux, both=True), static, device
-    )
+    return _derived("value_and_grad", function, argnums, has_aux, static, device)
 
 
 def grad(
@@ -45,20 +44,53 @@ def grad(
 ) -> JitFunction:  # fmt: skip
     """A function that gives the gradient of one that returns a 0-d float.
 
-    As :func:`value_and_grad`, without the value; with ``has_aux`` it gives ``(gradient, more)``.
+    ``argnums`` are the places of positional arguments, 0 for the first: arrays of f64, f32, f16 or
+    bf16, or trees (tuples, lists, dicts, dataclasses) of these. The gradient has the shapes, dtypes
+    and containers of the argument; for a tuple of places it is a tuple. With ``has_aux`` the
+    function returns ``(value, more)``, and this gives ``(gradient, more)``. ``static`` names
+    parameters whose values are compiled in, ``device`` is where it runs (``"cpu"``, ``"cuda:0"``;
+    the arrays' own without it), as for :func:`ge2rt.jit`.
+
+    Keep what it returns: ``g = grad(f)`` compiles once, and ``g(w)`` again and again only runs.
+    It may be used inside of ``@ge2rt.jit`` and under ``grad``, ``vmap``... again.
+
+    Raises TypeError for arguments of integers, for a value that is no 0-d float and for a function
+    that changes its argument in place; ValueError for a place without a positional argument.
+
+    >>> slope = ge2rt.grad(lambda w, x: ((x @ w) ** 2).mean())
+    >>> slope(w, x).shape == w.shape
+    True
     """
-    return derived(function, _gradient("grad", argnums, has_aux, both=False), static, device)
+    return _derived("grad", function, argnums, has_aux, static, device)
+
+
+def _derived(
+    what: str, function: Function, argnums: int | Sequence[int], has_aux: bool,
+    static: Sequence[str], device: str | None,
+) -> JitFunction:  # fmt: skip
+    transform = _gradient(what, argnums, has_aux, both=what == "value_and_grad")
+    kind = what, argnums if isinstance(argnums, int) else tuple(argnums), has_aux
+    return derived(function, transform, static, device, kind)
+
+
+def _with_aux(result: Any, what: str) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise InvalidTypeError(
+            f"{what}: with has_aux the function returns a pair", where=where(),
+            got=type(result).__name__, next_step="return (value, more), or leave has_aux out",
+        )  # fmt: skip
+    return result
 
 
 def _gradient(what: str, argnums: int | Sequence[int], has_aux: bool, *, both: bool) -> Function:
-    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    places = places_of(what, argnums)
 
     def transform(function: Function) -> Function:
         def derived(*args: Any, **kwargs: Any) -> Any:
             chosen = chosen_symbols(what, args, places)
             result = called(function, args, kwargs, chosen, what)
-            value, aux = result if has_aux else (result, None)
-            out, more = outcome(value), outcome(aux) if has_aux else None
+            value, aux = _with_aux(result, what) if has_aux else (result, None)
+            out, more = outcome(value, what), outcome(aux, what) if has_aux else None
             if len(out.nodes) != 1 or out.nodes[0].shape or not out.nodes[0].type.element.is_float:
                 raise InvalidTypeError(
                     f"{what}: the function does not return one 0-d float", where=where(),

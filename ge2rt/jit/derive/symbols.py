@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -81,9 +82,15 @@ class Outcome:
         return unflatten(self.structure, leaves)
 
 
-def outcome(value: Any) -> Outcome:
-    """The nodes of what a function returned."""
+def outcome(value: Any, what: str) -> Outcome:
+    """The nodes of what a function returned; TypeError where it returned nothing."""
     leaves, structure, paths = flatten(value, "result")
+    for leaf, path in zip(leaves, paths, strict=True):
+        if leaf is None:
+            raise InvalidTypeError(
+                f"{what}: the function returns None", got=path if leaves[1:] else "", where=where(),
+                next_step="end it with `return` and what is to be differentiated or mapped",
+            )  # fmt: skip
     traced = [lift(leaf) for leaf in leaves]
     return Outcome([t.node for t in traced], [t.weak for t in traced], structure, paths)
 
@@ -104,6 +111,18 @@ def zeros(node: Node) -> Node:
     return full(node.shape, node.type.element.numpy, 0)
 
 
+def places_of(what: str, argnums: Any) -> tuple[int, ...]:
+    """``argnums`` as a tuple of places; TypeError for names and the like."""
+    places = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
+    if not all(isinstance(place, int) and not isinstance(place, bool) for place in places):
+        raise InvalidTypeError(
+            f"{what}: argnums are places of positional arguments", got=show(argnums),
+            expected="an int, or a tuple of ints", argument="argnums",
+            next_step="count the function's parameters from 0: argnums=0, or argnums=(0, 2)",
+        )  # fmt: skip
+    return tuple(places)
+
+
 def argument_at(what: str, args: Sequence[Any], place: int) -> int:
     """The number of a positional argument; ValueError where there is none."""
     at = place + len(args) if place < 0 else place
@@ -120,8 +139,8 @@ def chosen_symbols(what: str, args: Sequence[Any], places: Sequence[int]) -> dic
     found = {}
     for place in places:
         at = argument_at(what, args, place)
-        found[at] = symbols(args[at], f"argument {at}", what)
-        refuse_no_float(found[at].given, flatten(args[at], f"argument {at}")[2], what)
+        found[at] = symbols(args[at], f"args[{at}]", what)
+        refuse_no_float(found[at].given, flatten(args[at], f"args[{at}]")[2], what)
     return found
 
 
@@ -146,9 +165,11 @@ def resolved(nodes: Sequence[Node], symbols: Any) -> list[Node]:
     return substituted(nodes, pairs)
 
 
-def like(value: Any, nodes: Sequence[Node], structure: Structure, what: str) -> list[Node]:
+def like(
+    value: Any, nodes: Sequence[Node], structure: Structure, what: str, name: str
+) -> list[Node]:
     """The leaves of a tree, which must be of these nodes' structure and types."""
-    leaves, found, paths = flatten(value, "argument")
+    leaves, found, paths = flatten(value, name)
     if found != structure:
         raise InvalidArgumentError(
             f"{what}: the trees differ", expected=str(structure), got=str(found), where=where(),
@@ -175,12 +196,28 @@ def is_traced(*values: Any) -> bool:
     )
 
 
+_KEPT = "__ge2rt_derived__"
+
+
 def derived(
-    function: Function, transform: Function, static: Sequence[str], device: str | None
-) -> JitFunction:
-    """A jitted function that runs what ``transform`` makes of the user's."""
+    function: Function, transform: Function, static: Sequence[str], device: str | None,
+    kind: Hashable,
+) -> JitFunction:  # fmt: skip
+    """A jitted function that runs what ``transform`` makes of the user's.
+
+    ``kind`` tells transforms apart: the same of the same function is the same object, so that
+    ``grad(f)(w)`` in a loop is compiled once. It is kept with the function and goes with it.
+    """
     if not callable(function):
         raise InvalidTypeError(
             "not a function", got=show(function), next_step="hand over the function itself"
         )
-    return JitFunction(function, static=static, device=device, transform=transform)
+    made = JitFunction(function, static=static, device=device, transform=transform)
+    if not isinstance(function, types.FunctionType):
+        return made  # a method's object may have changed
+    owner, known = function.__dict__.get(_KEPT, (None, {}))
+    if owner is not function:  # a wrapper has the attributes of what it wraps
+        known = {}
+        function.__dict__[_KEPT] = function, known
+    kept: JitFunction = known.setdefault((kind, tuple(static), device), made)
+    return kept

@@ -126,6 +126,7 @@ class Binder:
     ) -> None:
         self.static = frozenset(static)
         self.apart = apart
+        self.name = str(getattr(function, "__name__", type(function).__name__))
         try:
             self.signature: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):
@@ -164,7 +165,12 @@ class Binder:
     def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
         if self.signature is None:
             return [("*args", args), ("**kwargs", dict(kwargs))]
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as fault:
+            raise InvalidTypeError(
+                f"{self.name}: {fault}", next_step=f"the function is {self.name}{self.signature}"
+            ) from None
         named = []
         for name, value in bound.arguments.items():
             kind = self.signature.parameters[name].kind
@@ -215,7 +221,7 @@ def leaf_key(leaf: Any, name: str, *, static: bool) -> LeafKey:
     raise InvalidTypeError(
         "argument is neither an array, a number, nor a container of these", argument=name,
         got=type(leaf).__name__, expected="NumPy or CuPy arrays, numbers, tuples, lists, dicts",
-        next_step=f"name it in jit(static=...) if it is no data: static=({name!r},)",
+        next_step=f"if it is no data, name it in static=: static=({name!r},)",
     )  # fmt: skip
 
 

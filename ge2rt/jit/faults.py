@@ -23,14 +23,29 @@ class CapturedWriteError(InvalidTypeError):
     """-1: the function writes to an array that is no argument of it."""
 
 
+_CHOOSE = (
+    "choose by numpy.where(condition, a, b); an argument that is no data may be named in static=..."
+)
+_OUTSIDE = "return the array, and convert the result outside of this function"
+_COUNT = "take it from a shape, or name the argument that it comes from in static=..."
+_WAYS_OUT = {
+    "int()": f"{_OUTSIDE}; for other elements use x.astype(numpy.int64)",
+    "float()": f"{_OUTSIDE}; instead of math.exp and the like use numpy.exp",
+    "complex()": _OUTSIDE, "item()": _OUTSIDE, "tolist()": _OUTSIDE, "tobytes()": _OUTSIDE,
+    "format()": "return the array, and put the result into a text outside of this function",
+    "round()": "use numpy.round(x, digits)",
+    "index()": _COUNT,
+    "in": "use (x == value).any()",
+}  # fmt: skip
+
+
 def control_flow(asked: str, where: str, **parts: Any) -> ControlFlowError:
     """The refusal of ``asked`` (such as ``bool()``) on a traced value."""
     return ControlFlowError(
         f"{asked} of a traced array: Python control flow cannot depend on its values, "
         "which are not known while the function is traced",
         where=where,
-        next_step=parts.pop("next_step", "")
-        or "choose by numpy.where(condition, a, b), or name the argument in jit(static=...)",
+        next_step=parts.pop("next_step", "") or _WAYS_OUT.get(asked, _CHOOSE),
         **parts,
     )
 

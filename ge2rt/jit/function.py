@@ -28,6 +28,7 @@ from ge2rt.jit.trees import flatten
 _MOST_QUICK = 4  # native forms tried one after the other
 _STATIC = 4  # forms of a function of one kernel that are compiled for fixed extents
 _SMALL = 4  # kernels of a function that turns to any extents as a whole
+_OF_A_FORM = frozenset({"report", "stages", "constants", "signature", "built"})
 _MOST_FORMS = 512  # kept a function; the least recently used goes first
 
 
@@ -161,7 +162,11 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"<jit {self.__name__}>"
 
-    def again(
+    def __getattr__(self, name: str) -> Any:
+        hint = f": write f.compile(*args).{name}" if name in _OF_A_FORM else ""
+        raise AttributeError(f"a jitted function has no attribute {name!r}{hint}", name=name)
+
+    def _again(
         self, static: Sequence[str], dynamic: Mapping[str, Mapping[int, str]] | None,
         device: str | None, graph: bool,
     ) -> JitFunction:  # fmt: skip
@@ -420,7 +425,7 @@ def jit(
                 "jit is given no function", got=show(inner), next_step="write @jit above a def"
             )
         if isinstance(inner, JitFunction):
-            return inner.again(names, dynamic, device, graph)
+            return inner._again(names, dynamic, device, graph)
         return JitFunction(inner, static=names, dynamic=dynamic, device=device, graph=graph)
 
     return wrap if function is None else wrap(function)

@@ -20,6 +20,10 @@ from ge2rt.jit.traced import Concretise, Traced, shared
 Kind: TypeAlias = "np.dtype[Any] | type"  # a dtype, or int or float for a weak number
 
 _WEAK = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
+_OF_BITS = frozenset({
+    "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift",
+})  # fmt: skip
+_BITS_HINT = "it works on the bits of integers and bools: cast, e.g. x.astype(numpy.int64)"
 _CASTING_HINT = "cast explicitly, e.g. x.astype(numpy.float32)"
 
 
@@ -113,10 +117,10 @@ def resolve(ufunc: np.ufunc, kinds: tuple[Kind, ...], dtype: Any = None) -> tupl
     except TypeError as fault:
         if isinstance(fault, Ge2rtError):
             raise
-        listed = ", ".join(str(getattr(kind, "name", kind)) for kind in kinds)
+        listed = ", ".join(kind.__name__ if isinstance(kind, type) else kind.name for kind in kinds)
         raise InvalidTypeError(
             f"numpy.{ufunc.__name__} has no meaning for these dtypes", got=listed, where=where(),
-            next_step=_CASTING_HINT,
+            next_step=_BITS_HINT if ufunc.__name__ in _OF_BITS else _CASTING_HINT,
         ) from None  # fmt: skip
 
 

@@ -129,5 +129,5 @@ def refuse_type(value: Any) -> InvalidTypeError:
     return InvalidTypeError(
         "not an array or a number", got=type(value).__name__, where=where(),
         expected="an array, a Python or NumPy number, or a list of numbers",
-        next_step="name it in jit(static=...) if it is no data",
+        next_step="make it an array; an argument that is no data may be named in static=...",
     )  # fmt: skip

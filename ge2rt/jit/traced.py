@@ -232,7 +232,9 @@ class Traced:
         self.ask("in")
 
     def __format__(self, spec: str) -> str:
-        return repr(self)  # a number's format cannot be applied to a symbol
+        if self.leaves or spec:
+            self.ask("format()")
+        return repr(self)  # a text for whoever looks at a trace
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         if self.leaves:  # np.arange(n), np.full(3, n)
@@ -240,7 +242,9 @@ class Traced:
         raise ControlFlowError(
             "a traced array cannot become a NumPy array: Python control flow and plain NumPy cannot"
             " see values that are not known while the function is traced",
-            where=where(), next_step="leave numpy.asarray out, and use numpy.stack for a list",
+            where=where(),
+            next_step="leave numpy.asarray out, use numpy.stack for a list, and make an array that "
+            "is assigned to with like=x: numpy.zeros(shape, like=x), or numpy.zeros_like(x)",
         )  # fmt: skip
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -272,7 +276,6 @@ class Traced:
     __mod__, __rmod__ = _binary(np.remainder), _reflected(np.remainder)
     __imod__ = _in_place(np.remainder)
     __divmod__, __rdivmod__ = _binary(np.divmod), _reflected(np.divmod)
-    __rpow__ = _reflected(np.power)
     __matmul__, __rmatmul__ = _binary(np.matmul), _reflected(np.matmul)
     __imatmul__ = _in_place(np.matmul)
     __and__, __rand__ = _binary(np.bitwise_and), _reflected(np.bitwise_and)
@@ -295,6 +298,11 @@ class Traced:
         from ge2rt.jit.rules.pointwise import power_operator  # late: it needs this class
 
         return power_operator(self, exponent)
+
+    def __rpow__(self, base: Any) -> Any:
+        from ge2rt.jit.rules.pointwise import power_operator  # late: it needs this class
+
+        return power_operator(base, self)
 
     def __ipow__(self, exponent: Any) -> Traced:  # type: ignore[misc] # pow() has a third operand
         return self.store(self**exponent, "power")

@@ -14,6 +14,7 @@ from ge2rt.ir.graph import Graph, Node, walk
 from ge2rt.ir.make import input_node
 from ge2rt.jit import rules
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey
+from ge2rt.jit.explain import explained
 from ge2rt.jit.faults import CapturedWriteError
 from ge2rt.jit.promote import full, lift
 from ge2rt.jit.scope import Trace, tracing
@@ -112,17 +113,23 @@ def trace_call(
     of captured arrays, or hands them to functions that are not covered) it is run once more, with
     these as they are.
     """
-    first = Trace(name)
     try:
-        return _trace(function, binder, call, first, transform)
-    except CapturedWriteError:
-        raise
-    except Exception:  # whatever it was: the second run tells it, if it comes again
-        if not first.symbols:
+        first = Trace(name)
+        try:
+            return _trace(function, binder, call, first, transform)
+        except CapturedWriteError:
             raise
-    plain = Trace(name)
-    plain.substitutes = False
-    return _trace(function, binder, call, plain, transform)
+        except Exception:  # whatever it was: the second run tells it, if it comes again
+            if not first.symbols:
+                raise
+        plain = Trace(name)
+        plain.substitutes = False
+        return _trace(function, binder, call, plain, transform)
+    except (TypeError, ValueError) as fault:
+        told = explained(fault, call)
+        if told is None:
+            raise
+        raise told from fault
 
 
 def _trace(

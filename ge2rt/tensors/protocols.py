@@ -49,7 +49,8 @@ def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: A
     refuse_outside((*args, *kwargs.values()))
     op = _by_function().get(function)
     if op is None:
-        raise _refused(f"numpy.{function.__name__}")
+        module = getattr(function, "__module__", None) or "numpy"
+        raise _refused(f"{module}.{function.__name__}")
     return _called(op, args, kwargs)
 
 

@@ -98,6 +98,12 @@ def quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any
     given = lift(a)
     places = axes_of(axis, given.ndim)
     value, place = (given, places[0]) if len(places) == 1 else _as_one_axis(given, places)
+    if not value.shape[place]:
+        raise InvalidArgumentError(
+            "a median or quantile of no elements", where=where(),
+            got=f"an axis of 0 in {given.shape}",
+            next_step="leave out what is empty, or give it elements first",
+        )  # fmt: skip
     if not dtype_of(value.dtype).is_float:
         value = value.astype(np.float64)
     made = _between(sort(value, place), float(wanted), place)

@@ -51,6 +51,8 @@ class Pointwise:
         if early is not None:
             return early
         kinds = tuple(kind_of(value) for value in values)
+        if ufunc.__name__ == "power":
+            _know_exponent(kinds, values[1])
         loop = resolve(ufunc, kinds, dtype)
         shape = common_shape(*values)
         nodes = [materialise(v, d, shape) for v, d in zip(values, loop, strict=False)]
@@ -60,6 +62,14 @@ class Pointwise:
         if isinstance(made, tuple):
             return tuple(Traced(node, weak=weak, leaves=leaves) for node in made)
         return Traced(made, weak=weak, leaves=leaves)
+
+
+def _know_exponent(kinds: tuple[Kind, ...], exponent: Any) -> None:
+    """Have a Python exponent of integers compiled in: a negative one is refused, as by NumPy."""
+    whole = all(kind is int or (kind is not float and np.dtype(kind).kind in "iu")
+                for kind in kinds)  # fmt: skip
+    if whole and isinstance(exponent, Traced) and exponent.leaves:
+        exponent.ask("**")
 
 
 def _leaves(values: tuple[Any, ...]) -> frozenset[int]:
@@ -291,14 +301,17 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-def power_operator(base: Traced, exponent: Any) -> Any:
+def power_operator(base: Any, exponent: Any) -> Any:
     """``base ** exponent``, with NumPy's short cuts for the exponents 2, 1, 0.5 and -1."""
     if type(exponent) in (int, float) and not base.weak:
         short = _POWERS.get(float(exponent))
         if short is not None and (dtype_of(base.dtype).is_float or exponent == 2):
             return UFUNCS[short](getattr(np, short), base)
-    if base.weak is int and kind_of(exponent) is int:
-        base.ask("**")  # a negative exponent would make it a float
+    if kind_of(base) is int and kind_of(exponent) is int:
+        if isinstance(exponent, Traced):
+            exponent.ask("**")  # where it is negative, Python has a float
+        elif exponent < 0:
+            base.ask("**")
     return UFUNCS["power"](np.power, base, exponent)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ge2rt
+from ge2rt.jit import functions as ge
 from ge2rt.jit import jit
 from ge2rt.run import outside
 
@@ -79,9 +80,9 @@ def test_a_function_of_the_library_names_the_line_that_calls() -> None:
     rows, wrong = np.array([0, 2]), np.array([0, 5])
     where = []
     for call in (
-        lambda: ge2rt.jit.functions.gather(X, rows),
-        lambda: ge2rt.jit.functions.gather(X, wrong),
-        lambda: ge2rt.jit.functions.gather(X, wrong + 1),
+        lambda: ge.gather(X, rows),
+        lambda: ge.gather(X, wrong),
+        lambda: ge.gather(X, wrong + 1),
     ):
         try:
             call()

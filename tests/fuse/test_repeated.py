@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from ge2rt import jit
+from ge2rt import jit, value_and_grad
 
 
 def counted(function, *arrays):
@@ -35,3 +35,20 @@ def test_a_function_of_a_row_is_stored_and_a_cheap_term_is_not():
     assert counted(lambda x, g: x * np.exp(g), x, g) == 2
     assert counted(lambda x, g: x * (g + 1), x, g) == 1
     assert counted(lambda x, g: x[:5] * np.exp(g), x, g) == 1
+
+
+def temporaries(function, *arrays, argnums=0):
+    """Arrays between the kernels of a function's value and gradients, the library's results too."""
+    program = jit(value_and_grad(function, argnums=argnums)).compile(*arrays).built.program
+    return [buffer for buffer in program.buffers if buffer.kind == "temp"]
+
+
+def test_the_way_back_computes_again_what_costs_less_than_to_keep():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((64, 256), np.float32)
+    w = rng.standard_normal((256, 256), np.float32) / 16
+    # one kernel for both ways: nothing is kept
+    assert temporaries(lambda x: (np.tanh(np.sin(x * 2) + 1) ** 2).sum(), x) == []
+    # the product and its gradient, of which the library makes and takes whole arrays, and no more
+    found = temporaries(lambda w, x: (((x @ w) * 2 + 1) ** 3).mean(), w, x)
+    assert [b.type.shape for b in found] == [(64, 256)] * 2

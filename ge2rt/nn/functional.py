@@ -290,13 +290,16 @@ def binary_cross_entropy_with_logits(x: Any, target: Any, reduction: str = "mean
 def cross_entropy(
     logits: Any, target: Any, label_smoothing: float = 0.0, reduction: str = "mean"
 ) -> Any:
-    """``-log softmax(logits)[target]``: logits ``[N, C]``, target ``[N]`` integers below C.
+    """``-log softmax(logits)[target]``: logits ``[N, C]``, target ``[N]`` integers from 0 to C - 1.
 
-    ``label_smoothing`` is the share of each target that is spread over all classes.
+    ``label_smoothing`` is the share of each target that is spread over all classes. A target that
+    is no class raises ValueError.
     """
     scores = functions.log_softmax(logits)
     rows = np.arange(logits.shape[0])
-    loss = -scores[rows, target]
+    # an index below 0 would count from the end: here it is an index outside, which is refused
+    label = target.astype(np.int64)
+    loss = -scores[rows, np.where(label < 0, logits.shape[1], label)]
     if label_smoothing:
         loss = (1 - label_smoothing) * loss - label_smoothing * scores.mean(-1)
     return _reduced(loss, reduction)

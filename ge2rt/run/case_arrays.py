@@ -133,7 +133,7 @@ def _bounds(case: Case, spec: BufferSpec) -> tuple[Any, Any] | None:
     ]  # fmt: skip
     bound = match(case.kernel, descs, case.attrs)
     assert isinstance(bound, Bound), f"{case}: {bound}"
-    low, high = (limit.evaluate(bound.names) for limit in limits)
+    low, high = (limit.evaluate(bound.names) for limit in limits[:2])
     return low, high
 
 

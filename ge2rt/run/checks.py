@@ -114,15 +114,21 @@ def check_values(bound: Bound, pointers: Sequence[int]) -> None:
     for spec, desc, pointer in zip(bound.kernel.buffers, bound.descs, pointers, strict=True):
         if spec.within is None or desc is None or size_of(desc.shape) == 0:
             continue
-        low, high = (limit.evaluate(bound.names) for limit in spec.within)
+        low, high, *besides = (limit.evaluate(bound.names) for limit in spec.within)
         values = _view(desc, pointer).view(desc.dtype.numpy)
         if low <= values.min() and values.max() < high:
             continue
-        at = np.unravel_index(int(np.argmax((values < low) | (values >= high))), values.shape)
+        wrong = (values < low) | (values >= high)
+        for value in besides:
+            wrong &= values != value
+        if not wrong.any():
+            continue
+        at = np.unravel_index(int(np.argmax(wrong)), values.shape)
         where = f" at {list(map(int, at))}" if desc.shape else ""
         raise InvalidArgumentError(
             "value out of range", kernel=bound.kernel.name, argument=spec.name,
-            expected=f"{low} <= {spec.name} < {high}", got=f"{values[at]}{where}",
+            expected=" or ".join(map(str, [f"{low} <= {spec.name} < {high}", *besides])),
+            got=f"{values[at]}{where}",
         )  # fmt: skip
 
 

@@ -86,8 +86,8 @@ def _buffer(kernel: KernelSpec, buffer: BufferSpec) -> str:
     told += [f"a list of 1 to {buffer.many}"] if buffer.many else []
     told += ["contents are read"] if buffer.inout else []
     if buffer.within is not None:
-        low, high = buffer.within
-        told.append(f"{low.text} <= {buffer.name} < {high.text}")
+        low, high, *besides = (limit.text for limit in buffer.within)
+        told.append(" or ".join([f"{low} <= {buffer.name} < {high}", *besides]))
     told += [f"may be {' or '.join(buffer.overlap)} itself"] if buffer.overlap else []
     role = "in" if buffer.role == "input" else "out"
     name = f"`{buffer.name}`" + "?" * buffer.optional + "..." * bool(buffer.many)

@@ -96,7 +96,7 @@ def _buffer(entry: Entry, role: str) -> BufferSpec:
         optional=entry.get("optional", False),
         inout=entry.get("inout", False),
         many=entry.get("many") or 0,
-        within=(checked(within[0]), checked(within[1])) if within else None,
+        within=tuple(checked(limit) for limit in within) if within else None,
         doc=entry.get("doc", ""),
         **rest,
     )

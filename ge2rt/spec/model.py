@@ -40,7 +40,8 @@ class BufferSpec:
     inout: bool = False  # an output whose former contents are read
     many: int = 0  # a list of up to so many buffers NAME0, NAME1...; 0: one buffer
     group: str = ""  # the list that this buffer is an item of
-    within: tuple[Expression, Expression] | None = None  # bounds of an input's values, [low, high)
+    # bounds of an input's values, [low, high), and possibly one value that is allowed besides
+    within: tuple[Expression, ...] | None = None
     doc: str = ""
 
 

@@ -126,7 +126,7 @@ class BufferEntry(_Model):
     overlap: list[str] = []
     inout: bool = False
     many: Annotated[int, Field(ge=1, le=MOST_ITEMS)] | None = None
-    within: Annotated[list[Host], Field(min_length=2, max_length=2)] | None = None
+    within: Annotated[list[Host], Field(min_length=2, max_length=3)] | None = None
     doc: str = ""
 
 

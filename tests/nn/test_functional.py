@@ -165,3 +165,14 @@ def test_embedding_adds_up_what_is_read_twice_and_refuses_what_is_outside() -> N
     near(table.grad, np.array([1, 2, 0, 0, 1])[:, None] * np.ones(3))
     with pytest.raises(ValueError, match="outside"):
         F.embedding(ge2rt.tensor([5]), table)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+@pytest.mark.parametrize("bad", [-1, -4, 4])
+def test_cross_entropy_refuses_what_is_no_class(dtype: type, bad: int) -> None:
+    logits = RNG.standard_normal((3, 4)).astype(np.float32)
+    target = np.array([0, 3, bad]).astype(dtype)
+    with pytest.raises(ValueError, match="outside"):
+        np.asarray(F.cross_entropy(ge2rt.tensor(logits), ge2rt.tensor(target)))
+    with pytest.raises(ValueError, match="outside"):
+        ge2rt.jit(F.cross_entropy)(logits, target)

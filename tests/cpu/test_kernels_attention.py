@@ -117,3 +117,32 @@ def test_every_way_to_share_the_work(tunables):
     plan.launch([q.ctypes.data, k.ctypes.data, v.ctypes.data, 0, out.ctypes.data])
     hidden = np.where(np.tri(90, 70, dtype=np.bool_), 0, -np.inf)
     close(out, exact(q, k, v, hidden, 0.2))
+
+
+def hide(what, queries, keys=70):
+    """Arguments that hide keys from queries, and which keys are seen."""
+    seen = np.random.default_rng(5).random((1, queries, keys)) < 0.5
+    seen[..., 0], seen[..., -1] = True, False  # the last key is hidden from all
+    if what == "causal":
+        return (), {"causal": True}, np.tri(queries, keys, dtype=np.bool_)[None]
+    return (np.where(seen, np.float32(0), -np.inf) if what == "added" else seen,), {}, seen
+
+
+@pytest.mark.parametrize("what", ["causal", "bool", "added"])
+@pytest.mark.parametrize("rubbish", [np.nan, np.inf])
+@pytest.mark.parametrize("tunables", [{"ROW": 1}, {"HELD": 0}, {"HELD": 1, "WIDE": 1}], ids=str)
+def test_hidden_keys_take_no_part_whatever_they_hold(what, rubbish, tunables):
+    """Only the queries that see a key with rubbish in its value show it."""
+    queries = 5 if "ROW" in tunables else 90
+    q, k, v = arrays(queries)
+    inputs, attrs, seen = hide(what, queries)
+    hidden_from_all = ~seen.any((0, 1))
+    want = exact(q, k, v, np.where(seen, 0, -np.inf))
+    k[:, hidden_from_all] = rubbish
+    v[:, hidden_from_all] = rubbish
+    v[:, 3] = rubbish
+    got = attend(q, k, v, *inputs, tunables=tunables, **attrs)
+    clean = ~np.broadcast_to(seen, (2, queries, 70))[..., 3]
+    assert 0 < clean.sum() < clean.size
+    close(got[clean], want[clean])
+    assert not np.isfinite(got[~clean]).any()

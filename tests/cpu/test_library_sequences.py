@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import ge2rt
 from ge2rt.spec.library.sequences import FUNCTIONS
@@ -62,3 +63,27 @@ def test_dropout_draws_anew_for_each_seed_and_the_same_for_few_queries():
     assert 0.4 < np.mean((out[0] == 0) != (out[2] == 0)) < 0.6
     one = ge2rt.launch("sdpa", Q[:1, :2], K[:1], eye[:1], device="cpu", p=0.5, seed=1)[0]
     np.testing.assert_array_equal(one == 0, out[0][:1, :2] == 0)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("what", ["bool", "drop", "added", "causal"])
+@pytest.mark.parametrize("rubbish", [np.nan, np.inf])
+def test_hidden_keys_take_no_part_in_values_and_gradients(rubbish, what, saved):
+    seen = np.broadcast_to(np.arange(20) < 9, (1, 9, 20))  # what causal hides from the last query
+    mask = {"bool": seen, "drop": (~seen).astype(np.int32), "causal": None,
+            "added": np.where(seen, np.float32(0), -np.inf)}[what]  # fmt: skip
+    attrs = {"causal": what == "causal"}
+    k, v = K.copy(), V.copy()
+    k[:, 9:] = v[:, 9:] = 0
+    f64 = [x.astype(np.float64) for x in (Q, k, v)]
+    wanted = FUNCTIONS["sdpa"](*f64, mask, 0.0, **attrs)
+    slopes = FUNCTIONS["sdpa_bwd"](*f64, mask, None, None, GY, 0.0, **attrs)
+    k[:, 9:] = v[:, 9:] = rubbish
+    found = forward(Q, k, v, mask, **attrs)
+    for got, want in zip(found, wanted, strict=True):
+        close(got, want)
+    gradients = backward(Q, k, v, mask, *(found if saved else (None, None)), GY, **attrs)
+    for got, want in zip(gradients, slopes, strict=True):
+        close(got, want)
+    assert not gradients[1][:, 9:].any()
+    assert not gradients[2][:, 9:].any()

@@ -76,7 +76,7 @@ UNARY: Mapping[str, Callable[..., Any]] = {
     "relu": lambda x, *_: _relu(x),
     "relu_where": lambda x, *_: np.where(x > 0, x, np.zeros((), dtype=np.asarray(x).dtype)),
     "leaky_relu": lambda x, a, *_: np.where(x > 0, x, a * x),
-    "elu": lambda x, a, *_: np.where(x > 0, x, a * np.expm1(x)),
+    "elu": lambda x, a, *_: np.where(x >= 0, x, a * np.expm1(x)),
     "sigmoid": lambda x, *_: _sigmoid(x),
     "tanh": lambda x, *_: np.tanh(x),
     "gelu": lambda x, *_: _gelu(x),

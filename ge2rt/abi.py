@@ -10,7 +10,7 @@ from ge2rt.base.errors import InvalidArgumentError, last_error
 from ge2rt.base.text import show
 from ge2rt.device.registry import get_device
 from ge2rt.run.launch import launch_kernel
-from ge2rt.run.select import capable
+from ge2rt.run.select import capable, missing_attrs
 from ge2rt.spec.descs import CallDescs, parse_descs
 from ge2rt.spec.registry import default_registry
 from ge2rt.spec.version import GE2_API_VERSION, check_api_version
@@ -45,6 +45,9 @@ def query_capability(
             empty means no condition: the plain table.
         out_descs: outputs likewise; empty means that they follow from the inputs.
 
+    A required attribute that is not given disqualifies nothing: a kernel is listed where it can run
+    the descs with some value of it.
+
     The rule scores of ge_v2 (tensor cores, ``min_mnk``) are the selector's own and are not in here.
     Malformed descs raise :class:`~ge2rt.InvalidArgumentError`.
 
@@ -59,7 +62,10 @@ def query_capability(
     return {
         kernel.name: kernel.score
         for kernel in kernels
-        if capable(kernel, inputs.buffers, outputs.buffers or None, attrs, props)
+        if any(
+            capable(kernel, inputs.buffers, outputs.buffers or None, {**attrs, **rest}, props)
+            for rest in missing_attrs(kernel, attrs, (*inputs.buffers, *outputs.buffers))
+        )
     }
 
 

@@ -17,10 +17,10 @@ from ge2rt.device.pointers import Operand, describe
 from ge2rt.device.registry import get_device
 from ge2rt.run import launch as launching
 from ge2rt.run import specialize
-from ge2rt.run.arguments import names_of, tunables_of
+from ge2rt.run.arguments import tunables_of
 from ge2rt.run.checks import overlaps, place
 from ge2rt.run.convert import with_conversions
-from ge2rt.run.launch import find_kernel, plan_and_values
+from ge2rt.run.launch import excluded, find_kernel, plan_and_values
 from ge2rt.run.plan import Plan
 from ge2rt.run.select import Candidate, Choice, choose, complete, refused, require
 from ge2rt.run.stub import get_stub
@@ -65,7 +65,7 @@ def launch(
 
     """
     operands = _operands(arrays)
-    excluded = names_of(exclude, "exclude")
+    left_out = excluded(exclude)
     of_op = default_registry().kernels_of(name)
     kernels = of_op or [find_kernel(name)]
     given = _given(out) if any(kernel.reads_outputs for kernel in kernels) else ()
@@ -75,7 +75,7 @@ def launch(
     kernel = kernels[0]
     if of_op:
         props = where.props
-        ranked = choose(of_op, inputs, attrs, props, exclude=excluded, infer=True, given=known)
+        ranked = choose(of_op, inputs, attrs, props, exclude=left_out, infer=True, given=known)
         best = require(with_conversions(ranked, inputs, attrs, props, given=known))
         if best.conversions:
             place_of = {"stream": stream, "device": device}
@@ -106,9 +106,9 @@ def choice(
     operands = _operands(arrays)
     where = _device(operands, device)
     descs = [_desc(o, where) if o is not None else None for o in operands]
-    excluded = names_of(exclude, "exclude")
+    left_out = excluded(exclude)
     kernels, props = _kernels(op), where.props
-    ranked = choose(kernels, descs, attrs, props, exclude=excluded, infer=True)
+    ranked = choose(kernels, descs, attrs, props, exclude=left_out, infer=True)
     # a kernel that is named is never converted for
     return with_conversions(ranked, descs, attrs, props) if kernels[0].name != op else ranked
 

@@ -144,6 +144,20 @@ def find_kernel(name: Any) -> KernelSpec:
     return kernel
 
 
+def excluded(exclude: Any) -> tuple[str, ...]:
+    """The names of an ``exclude=`` argument, each that of a kernel."""
+    names = names_of(exclude, "exclude")
+    registry = default_registry()
+    for name in names:
+        if registry.find(name) is None:
+            raise InvalidArgumentError(
+                "no kernel of this name", kernel=name, argument="exclude", detail="argument",
+                next_step=did_you_mean(name[:_LONGEST_NAME], registry.names())
+                or "see ge2rt.query_kernels()",
+            )  # fmt: skip
+    return names
+
+
 def prepare(
     name: str,
     descs: Mapping[str, Any] | CallDescs,
@@ -160,9 +174,7 @@ def prepare(
     """
     call = descs if isinstance(descs, CallDescs) else parse_descs(descs)
     where = device if isinstance(device, Device) else _device_of(call.buffers, device)
-    plan = plan_for(
-        name, call.buffers, call.attrs, where, names_of(exclude, "exclude"), tunables_of(tunables)
-    )
+    plan = plan_for(name, call.buffers, call.attrs, where, excluded(exclude), tunables_of(tunables))
     if not plan.is_empty:
         plan.compiled(aligned=True)
         where.settle()

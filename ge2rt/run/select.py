@@ -7,21 +7,24 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
+from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError, Status, UnsupportedError
 from ge2rt.device.api import DeviceProps
-from ge2rt.spec.attrs import is_about_attr, unknown_attr
+from ge2rt.spec.attrs import bind_attr, is_about_attr, unknown_attr
 from ge2rt.spec.match import infer_outputs, match
-from ge2rt.spec.model import Bound, BufferDesc, KernelSpec, Refusal
+from ge2rt.spec.model import AttrSpec, Bound, BufferDesc, KernelSpec, Refusal
 
 if TYPE_CHECKING:
     from ge2rt.run.convert import Conversion
 
 TENSOR_CORE_BONUS = 30
 MIN_MNK_BONUS = 20
+_MOST_TRIED = 256  # values of required attributes, in a query that gives none
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,12 @@ def choose(
     from ``given`` (see :func:`complete`).
     """
     ranked = []
+    mistake = _mistake(kernels, attrs)
     for kernel in kernels:
         if kernel.name in exclude:
+            continue
+        if mistake is not None:
+            ranked.append(Candidate(kernel, {"declared": kernel.score}, None, mistake))
             continue
         full = complete(kernel, descs, attrs, given) if infer else tuple(descs)
         result = full if isinstance(full, Refusal) else match(kernel, full, attrs, props)
@@ -140,6 +147,20 @@ def choose(
     ranked.sort(key=lambda c: (c.bound is None, -c.score))
     op = kernels[0].op if kernels else ""
     return Choice(op, tuple(ranked), tuple(k.name for k in kernels if k.name in exclude))
+
+
+def _mistake(kernels: Sequence[KernelSpec], attrs: Mapping[str, Any]) -> Refusal | None:
+    """Why every kernel refuses one of the attributes, whatever the operands; None if none does."""
+    for name, value in attrs.items():
+        found = [
+            bind_attr(kernel.attrs[name], value) if name in kernel.attrs else None
+            for kernel in kernels
+        ]
+        refusals = [r for r in found if isinstance(r, Refusal)]
+        if refusals and len(refusals) == len(found):
+            expected = " or ".join(dict.fromkeys(r.expected for r in refusals))
+            return replace(refusals[0], expected=expected, detail="invalid")
+    return None
 
 
 def require(choice: Choice) -> Candidate:
@@ -182,17 +203,19 @@ def complete(
     inputs: Sequence[BufferDesc | None],
     attrs: Mapping[str, Any],
     given: Sequence[BufferDesc | None] = (),
+    optional: Sequence[str] = (),
 ) -> tuple[BufferDesc | None, ...] | Refusal:
     """Input descs (optional ones filled in as None) plus the outputs that follow from them.
 
-    ``given`` are the outputs that the caller has, for kernels that read their outputs.
+    ``given`` are the outputs that the caller has, for kernels that read their outputs; ``optional``
+    names optional outputs that are wanted.
     """  # fmt: skip
     missing = 0 if kernel.many else len(kernel.inputs) - len(inputs)
     padded = (*inputs, *(None,) * max(missing, 0))
     try:
         if kernel.reads_outputs and given:
             return (*padded, *infer_outputs(kernel, padded, attrs, given=given))
-        return (*padded, *infer_outputs(kernel, padded, attrs))
+        return (*padded, *infer_outputs(kernel, padded, attrs, optional=optional))
     except InvalidArgumentError as fault:
         record = fault.record
         named = next((name for name in attrs if name not in kernel.attrs), None)
@@ -204,6 +227,30 @@ def complete(
         )  # fmt: skip
 
 
+def missing_attrs(
+    kernel: KernelSpec, attrs: Mapping[str, Any], descs: Sequence[BufferDesc | None]
+) -> Iterator[dict[str, Any]]:
+    """Values to try for the required attributes that a call does not give, all combinations."""
+    named = [a for a in kernel.attrs.values() if a.required and a.name not in attrs]
+    tried = [_values_to_try(a, [d for d in descs if d is not None]) for a in named]
+    for values in islice(product(*tried), _MOST_TRIED):
+        yield dict(zip((a.name for a in named), values, strict=True))
+
+
+def _values_to_try(attr: AttrSpec, descs: Sequence[BufferDesc]) -> list[Any]:
+    if attr.choices:
+        return list(attr.choices)
+    if attr.type == "dtype":
+        return [*dict.fromkeys(d.dtype.name for d in reversed(descs)), *DTYPES]
+    if attr.type != "ints":
+        return [max(1, attr.minimum or 0)]
+    ranks = dict.fromkeys(len(d.shape) for d in descs)
+    lists = [(value,) * rank for rank in ranks for value in (0, 1)]
+    first, last = (descs[0].shape, descs[-1].shape) if descs else ((), ())
+    grown = tuple(b - a for a, b in zip(first, last, strict=False))
+    return list(dict.fromkeys([last, first, grown, *lists, (1, 1), (2, 2)]))
+
+
 def capable(
     kernel: KernelSpec,
     inputs: Sequence[BufferDesc | None],
@@ -212,5 +259,10 @@ def capable(
     props: DeviceProps,
 ) -> bool:
     """Whether the kernel can run a call; outputs of None follow from the inputs."""
-    full = (*inputs, *outputs) if outputs is not None else complete(kernel, inputs, attrs)
+    # of outputs that are all optional a call wants one at least
+    optional = [b.name for b in kernel.outputs[:1] if kernel.wants_any]
+    full = (
+        (*inputs, *outputs) if outputs is not None
+        else complete(kernel, inputs, attrs, optional=optional)
+    )  # fmt: skip
     return not isinstance(full, Refusal) and isinstance(match(kernel, full, attrs, props), Bound)

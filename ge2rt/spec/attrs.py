@@ -56,8 +56,14 @@ def bind_attr(spec: AttrSpec, given: Any) -> Any:
         return spec.default
     try:
         value = CONVERT[spec.type](given)
-    except (TypeError, ValueError, OverflowError, Ge2rtError):
+    except OverflowError:
+        return _refuse(spec, given, span=_span(spec))
+    except (TypeError, ValueError, Ge2rtError):
         return _refuse(spec, given)
+    if spec.type == "int" and value >= _INT64:
+        if not spec.wide:
+            return _refuse(spec, given, span=_span(spec))
+        value -= 2 * _INT64  # the same 64 bits
     if spec.choices and value not in spec.choices:
         near = did_you_mean(str(value), [str(c) for c in spec.choices])
         return _refuse(spec, given, near)
@@ -73,11 +79,18 @@ def _in_range(spec: AttrSpec, value: Any) -> bool:
     return all((low is None or v >= low) and (high is None or v <= high) for v in items)
 
 
-def _refuse(spec: AttrSpec, given: Any, next_step: str = "") -> Refusal:
+def _span(spec: AttrSpec) -> str:
+    """What the type holds: 64 bits, and a wide int may be unsigned as well."""
+    if spec.type == "float":
+        return " (of an int: one that 53 bits hold)"
+    return f", -2**63 to 2**{64 if spec.wide else 63} - 1"
+
+
+def _refuse(spec: AttrSpec, given: Any, next_step: str = "", span: str = "") -> Refusal:
     plain = isinstance(given, (bool, int, float, str, tuple, list))
     got = repr(given)[:80] if plain else f"an object of type {type(given).__name__}"
     return Refusal(
-        _UNUSABLE, argument=spec.name, expected=_expected(spec), got=got,
+        _UNUSABLE, argument=spec.name, expected=_expected(spec) + span, got=got,
         next_step=next_step,
     )  # fmt: skip
 
@@ -106,10 +119,20 @@ def _int(value: Any) -> int:
     return int(number)
 
 
+def _signed(value: Any) -> int:
+    number = _int(value)
+    if number >= _INT64:
+        raise OverflowError
+    return number
+
+
 def _float(value: Any) -> float:
     if _is_bool(value) or isinstance(value, (str, bytes)):
         raise TypeError
-    return float(value)
+    number = float(value)
+    if isinstance(value, int) and number != value:
+        raise OverflowError  # its last digits would be lost
+    return number
 
 
 def _bool(value: Any) -> bool:
@@ -126,10 +149,10 @@ def _str(value: Any) -> str:
 
 def _ints(value: Any) -> tuple[int, ...]:
     if isinstance(value, (list, tuple)):
-        return tuple(_int(v) for v in value)
+        return tuple(_signed(v) for v in value)
     if type(value).__name__ == "ndarray":
         return _ints(value.tolist())
-    return (_int(value),)
+    return (_signed(value),)
 
 
 CONVERT: Mapping[str, Callable[[Any], Any]] = {

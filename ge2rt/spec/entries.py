@@ -122,7 +122,8 @@ def attr_spec(name: str, entry: Entry) -> AttrSpec:
 def _default(kind: str, value: Any) -> Any:
     if kind == "ints" and value is not None:
         return tuple(value) if isinstance(value, list) else (value,)
-    return float(value) if kind == "float" and value is not None else value
+    is_whole = kind == "float" and isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_whole else value  # what else is no number is refused by its check
 
 
 def _iterate(name: str, entry: Entry) -> IterateSpec:

@@ -259,7 +259,8 @@ def _stride(buffer: Any, axis: Any) -> int:
 
 
 def _extent(buffer: Any, axis: Any) -> int:
-    return _ints(buffer, "extent")[_int(axis, "extent")]
+    extents, wanted = _ints(buffer, "extent"), _int(axis, "extent")
+    return extents[shapes.normalize_axes((wanted,), len(extents))[0]]
 
 
 def _contiguous(buffer: Any) -> bool:

@@ -64,7 +64,9 @@ def match(
         binding.outputs()
         binding.lets(final=True)
         binding.strides()
+        binding.wanted()
         binding.requirements(props)
+        binding.spaces()
     except _Refused as stop:
         return stop.refusal
     return binding.bound()
@@ -340,7 +342,13 @@ class _Binding:
         try:
             return expression.evaluate(self.names)
         except Ge2rtError as fault:
-            _refuse(fault.record.message, argument=argument, detail="shape")
+            _refuse(fault.record.message, argument=self.blamed(expression) or argument,
+                    expected=fault.record.expected, got=fault.record.got,
+                    detail="invalid" if self.blamed(expression) else "shape")  # fmt: skip
+
+    def blamed(self, expression: Expression) -> str:
+        """The attributes that an expression reads: what a caller can change where it fails."""
+        return ", ".join(name for name in self.kernel.attrs if name in expression.names)
 
     def lets(self, *, final: bool) -> None:
         """Derived values; before the outputs are bound, those that need them are left for later."""
@@ -380,6 +388,12 @@ class _Binding:
                         got=f"shape {_axes(desc.shape)}, strides {_axes(desc.strides)}",
                         next_step="write into a dense array and copy")  # fmt: skip
 
+    def wanted(self) -> None:
+        if self.kernel.wants_any and not any(s.role == "output" for s, _ in self.present()):
+            _refuse("no output is wanted", expected="one of "
+                    + ", ".join(s.name for s in self.kernel.outputs), detail="invalid",
+                    next_step="give the arrays to be written in `out=`")  # fmt: skip
+
     def requirements(self, props: Props | None) -> None:
         device = device_names(props)
         names = {**self.names, **device}
@@ -388,8 +402,8 @@ class _Binding:
                 continue
             try:
                 holds = expression.evaluate(names)
-            except Ge2rtError as fault:
-                _refuse(fault.record.message, code=Status.NOT_IMPLEMENTED, detail="unimplemented")
+            except Ge2rtError as fault:  # an axis or an entry that is not there
+                _refuse(fault.record.message, argument=self.blamed(expression), detail="invalid")
             if not holds:
                 wrong = expression.note.startswith(INVALID_NOTE)  # no kernel could run such a call
                 _refuse(expression.note.removeprefix(INVALID_NOTE)
@@ -397,6 +411,12 @@ class _Binding:
                         code=Status.INVALID if wrong else Status.NOT_IMPLEMENTED,
                         expected=_bare(expression), got=_values(expression, names),
                         detail="invalid" if wrong else "unimplemented")  # fmt: skip
+
+    def spaces(self) -> None:
+        """The axes of spaces that attributes name must be there."""
+        for space in self.kernel.iterate:
+            if space.axes is not None and self.blamed(space.axes):
+                self.evaluate(space.axes, space.name)
 
 
 def _is_star(part: int | str) -> bool:

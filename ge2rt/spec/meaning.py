@@ -363,8 +363,8 @@ def _attributes(scope: _Scope) -> Iterator[Found]:
                 f"only int and float can be runtime, not {kind}",
                 False,
             )
-        if entry.get("wide") and (kind != "float" or not entry.get("runtime")):
-            yield ("attrs", name, "wide"), "only a runtime float can be wide", True
+        if entry.get("wide") and (kind not in ("int", "float") or not entry.get("runtime")):
+            yield ("attrs", name, "wide"), "only a runtime int or float can be wide", True
         if entry.get("default") is not None:
             bound = bind_attr(attr_spec(name, entry), entry["default"])
             if isinstance(bound, Refusal):

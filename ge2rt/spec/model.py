@@ -172,9 +172,14 @@ class KernelSpec:
         """Whether a call's outputs say something that does not follow from its inputs."""
         asked = " ".join(map(str, self.requires))
         return any(
-            b.inout or b.many or (b.optional and f"present({b.name})" in asked)
+            b.inout or b.many or self.wants_any or (b.optional and f"present({b.name})" in asked)
             for b in self.outputs
         )
+
+    @property
+    def wants_any(self) -> bool:
+        """Whether all outputs are optional: a call without any would do nothing."""
+        return all(b.optional for b in self.outputs)
 
     @cached_property
     def free(self) -> frozenset[str]:

@@ -288,3 +288,16 @@ def test_a_cached_load_imports_neither_yaml_nor_pydantic(tmp_path: Path) -> None
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("default", ["two", "[1]", "{}", "true"])
+def test_a_default_that_is_no_number_is_told_with_its_place(tmp_path, default):
+    text = (
+        "api_version: 1\nkernels:\n  - name: k\n    op: K\n    template: k.cu.j2\n    score: 1\n"
+        "    outputs: [{name: Y, dtype: f32, shape: [4]}]\n"
+        f"    attrs: {{a: {{type: float, default: {default}}}}}\n"
+        "    launch: {grid: [1], block: [32]}\n"
+    )
+    (tmp_path / "k.yaml").write_text(text)
+    with pytest.raises(RegistryError, match=r"k.yaml:8:\d+ .*expected float, got"):
+        Registry().add_file(tmp_path / "k.yaml")

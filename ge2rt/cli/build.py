@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ge2rt.base.errors import UnsupportedError
+from ge2rt.base.errors import InvalidArgumentError, UnsupportedError
 from ge2rt.build.compile import build as build_problem
 from ge2rt.build.records import Problem
 from ge2rt.build.render import render as render_problem
@@ -114,7 +114,13 @@ def _write(problem: Problem, emit: str, output: Path | None) -> None:
         return
     suffix = {"cuda": "cu", "ptx": "ptx", "cubin": "cubin"}[emit]
     folder = output or Path()
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{problem.kernel.name}.{problem.arch}.{suffix}"
-    path.write_bytes(data)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as fault:
+        raise InvalidArgumentError(
+            "the result cannot be written", argument="--output", got=f"{path}: {fault.strerror}",
+            next_step="name a folder that can be written, or - for stdout",
+        ) from None  # fmt: skip
     click.echo(f"{path}: {len(data)} bytes")

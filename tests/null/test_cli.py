@@ -210,6 +210,16 @@ def test_build_tells_which_archs_were_turned_down(ge2rt_cli, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["gemm_bias_act_tc_f16.sm_90.cu"]
 
 
+def test_a_file_in_the_place_of_a_folder_is_named(ge2rt_cli, tmp_path):
+    (tmp_path / "taken").write_text("")
+    status, _, err = ge2rt_cli(
+        "build", "copy", "f32[8]", "--emit", "cuda", "-o", str(tmp_path / "taken")
+    )
+    assert status == 1
+    assert "the result cannot be written" in err
+    assert "name a folder that can be written" in err
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs a path that cannot be written")
 def test_a_folder_that_cannot_be_written_is_one_message(ge2rt_cli):
     status, _, err = ge2rt_cli("build", "copy", "f32[8]", "--emit", "cuda", "-o", "/proc/nowhere")

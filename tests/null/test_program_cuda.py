@@ -162,7 +162,7 @@ def test_a_fault_flag_is_read_after_the_work(
     monkeypatch.setattr(
         device.memory, "read", lambda at, n: (device.memory.write(flag, b"\1"), raised(at, n))[1]
     )
-    with pytest.raises(ValueError, match="take j: an index lies outside"):
+    with pytest.raises(ValueError, match="sample: an index lies outside"):
         exe.run(given)
 
 

@@ -28,6 +28,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 def example(name: str) -> ModuleType:
     """A program of the examples, loaded."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))  # they import each other
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

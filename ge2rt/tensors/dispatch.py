@@ -20,7 +20,7 @@ from ge2rt.jit.trees import flatten, parts_of, unflatten
 from ge2rt.spec.suggest import did_you_mean
 from ge2rt.tensors.operators import Operator, table
 from ge2rt.tensors.outside import refuse_outside
-from ge2rt.tensors.tensor import Tensor
+from ge2rt.tensors.tensor import Tensor, is_stale
 
 Backend: TypeAlias = Callable[[Operator, Sequence[Any], Mapping[str, Any]], Any]
 
@@ -62,6 +62,10 @@ def call(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         from ge2rt.tensors.tape import record  # late: it calls back here
 
         return record(op, args, options)
+    if mode.recording and any(isinstance(each, Tensor) and is_stale(each) for each in leaves):
+        from ge2rt.tensors.tape import refuse_stale
+
+        refuse_stale(op.name, leaves)
     return run(op, args, options)
 
 

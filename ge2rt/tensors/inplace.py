@@ -33,7 +33,7 @@ def shadow(x: Tensor) -> Tensor:
 
 def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
     """Write a result over ``x``, which takes on its history, or none where it has none."""
-    recorded = dispatch.mode.recording and (result.requires_grad or x.requires_grad)
+    recorded = dispatch.mode.recording and (result.requires_grad or wants_gradient(x))
     if recorded and x._base is not None:
         from ge2rt.tensors.through import write_through  # late: it needs this module
 
@@ -57,9 +57,14 @@ def _history(result: Tensor, x: Tensor) -> Any:
         return (fitting if fitting.history is not None else clone(fitting)).history
 
 
+def wants_gradient(x: Tensor) -> bool:
+    """Whether a derivative is recorded for a tensor or for what it is a view of."""
+    return x.requires_grad or (x._base is not None and x._base.requires_grad)
+
+
 def refuse_recorded(x: Tensor, what: str) -> None:
     """ValueError for values written into part of what has a history, which would not know of it."""
-    if dispatch.mode.recording and x.requires_grad:
+    if dispatch.mode.recording and wants_gradient(x):
         raise InvalidArgumentError(
             f"{what}: values are written into a tensor whose derivative is recorded",
             next_step="write y = ge2rt.ops.where(mask, value, x), or wrap it in ge2rt.no_grad()",
@@ -81,7 +86,7 @@ def into(out: Tensor, result: Any, what: str) -> Tensor:
         raise InvalidTypeError(f"{what}: out is no tensor", got=type(out).__name__, argument="out")
     if isinstance(result, (tuple, list)):
         raise InvalidTypeError(f"{what}: out cannot take several results", argument="out")
-    if out.requires_grad or result.requires_grad:
+    if wants_gradient(out) or result.requires_grad:
         raise InvalidArgumentError(
             f"{what}: out= records no derivative", argument="out",
             next_step="use y = f(x), or ge2rt.no_grad()",
@@ -164,6 +169,8 @@ def _cast(source: Tensor, x: Tensor) -> Tensor:
 
 def _copy(x: Tensor, source: Tensor) -> None:
     """Copy by a kernel; a source that shares memory is copied aside first."""
+    if x.storage() is source.storage() and x.geometry == source.geometry:
+        return
     if x.storage().address == source.storage().address and x.geometry != source.geometry:
         from ge2rt.tensors.making import clone
 

@@ -12,7 +12,7 @@ from ge2rt.jit.quick import MISS
 from ge2rt.tensors import dispatch, inplace, making, protocols, views
 from ge2rt.tensors import geometry as geo
 from ge2rt.tensors.operators import Operator, table
-from ge2rt.tensors.tensor import Tensor
+from ge2rt.tensors.tensor import Tensor, is_stale
 
 
 def functional(op: Operator) -> Callable[..., Any]:
@@ -91,7 +91,9 @@ def _operator(name: str) -> Callable[..., Any]:
         if quick is None:
             quick = table()[name].jitted.quick_forms()
         plain = type(self) is type(other) is Tensor and self._device is other._device
-        if plain and not (self.requires_grad or other.requires_grad):
+        if plain and not (
+            self.requires_grad or other.requires_grad or is_stale(self) or is_stale(other)
+        ):
             a, b = self._array, other._array
             run = quick.get((a.shape, b.shape, a.dtype.num, b.dtype.num))
             if run is not None:

@@ -19,7 +19,7 @@ from ge2rt.jit.derive.directions import cotangents_of
 from ge2rt.jit.scope import active, where
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
-from ge2rt.tensors.tensor import Tensor, hooks_of
+from ge2rt.tensors.tensor import Tensor, hooks_of, is_stale
 
 _MOST_PULLBACKS = 1024
 Origin: TypeAlias = "tuple[Tensor, tuple[Step, int] | None]"  # a tensor and a history of it
@@ -134,11 +134,6 @@ def record(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any
         return result
     pull = Pull(op, fill, wanted) if op.derive is None else op.derive(fill, wanted)
     return Step(op.name, leaves, wanted, pull).produced(result)
-
-
-def is_stale(view: Tensor) -> bool:
-    """Whether the base of a view got another history since the view was made."""
-    return view._base is not None and view._born is not view._base.history
 
 
 def refuse_stale(name: str, leaves: Sequence[Any]) -> None:

@@ -136,8 +136,8 @@ class Tensor:
         storage = self.storage()
         made = Tensor(storage.array(geometry), self._device)
         made._storage, made._geometry = storage, geometry
-        made._base = self if self._base is None else self._base
-        made._born = made._base.history
+        own = self._base is None  # a view of a view is as old as that one
+        made._base, made._born = (self, self.history) if own else (self._base, self._born)
         return made
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -332,6 +332,11 @@ class Tensor:
         return (
             self._array.__cuda_array_interface__
         )  # an AttributeError on host memory, as it should
+
+
+def is_stale(view: Tensor) -> bool:
+    """Whether the base of a view got another history since the view was made."""
+    return view._base is not None and view._born is not view._base.history
 
 
 def hooks_of(tensor: Tensor, history: Any) -> list[Callable[[Tensor], Tensor | None]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.tensors import dispatch, inplace
 from ge2rt.tensors.geometry import Geometry
 from ge2rt.tensors.operators import Operator
@@ -24,7 +25,14 @@ def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
     assert base is not None
     inplace.refuse_leaf(base, what)
     refuse_stale(what, [view])
+    if base.requires_grad and not view.requires_grad:
+        raise InvalidArgumentError(
+            f"{what}: a view is written that was made while nothing was recorded",
+            next_step="make the view outside of no_grad(), or write inside of it",
+        )
     source = inplace.fitted(view, result, what)
+    if not view.size:
+        return view
     inside, places = _seen_from(base, view)
     before = inplace.shadow(base)
     changed = dispatch.call(_WRITTEN, (before, source, inside), {})

@@ -177,3 +177,51 @@ def test_what_cannot_be_written_is_refused_and_nothing_changes() -> None:
     y[2] = 1.0  # z needs what y was
     with pytest.raises(InvalidArgumentError, match="changed in place"):
         z.sum().backward()
+
+
+def test_a_view_from_before_its_base_had_a_history_is_refused() -> None:
+    w = ge2rt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = ge2rt.zeros(3)
+    early, other = y[0:2], y[1:]
+    y.add_(w)
+    for use in (
+        lambda: early.__setitem__(0, 7.0), lambda: early.multiply_(7.0), lambda: early.fill_(7.0),
+        lambda: early.sum(), lambda: early + early, lambda: other.__setitem__([0], 1.0),
+    ):  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match=r"before its base|derivative is recorded"):
+            use()
+    np.testing.assert_array_equal(y.detach().numpy(), [1, 2, 3])
+    with ge2rt.no_grad():
+        assert early.sum().item() == 3
+
+
+def test_a_view_made_without_a_record_is_not_written_with_one() -> None:
+    x = ge2rt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 2
+    with ge2rt.no_grad():
+        quiet, of_leaf = y[0:2], x[0:2]
+    assert quiet.sum().item() == 6  # a constant
+    for change in (lambda: quiet.fill_(5.0), lambda: quiet.__setitem__(0, 1.0),
+                   lambda: of_leaf.multiply_(3.0)):  # fmt: skip
+        with pytest.raises(InvalidArgumentError, match=r"nothing was recorded|gradient is wanted"):
+            change()
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 2, 2])
+    late = ge2rt.tensor([1.0, 2.0])
+    part = late[0:1]
+    late.requires_grad_()
+    with pytest.raises(InvalidArgumentError, match="gradient is wanted"):
+        part.multiply_(3.0)
+
+
+def test_empty_views_and_a_tensor_onto_itself(capfd: Any) -> None:
+    x = ge2rt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    y[0:0] = 5.0
+    y[3:].multiply_(2.0)
+    with ge2rt.no_grad():
+        y[:] = y
+        y.copy_(y)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [1, 1, 1])
+    assert "overlaps" not in capfd.readouterr().err

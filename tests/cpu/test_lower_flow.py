@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
+import ge2rt
 from ge2rt.ptx.emit import Emitter, Value
 from ge2rt.ptx.lower import flow, graph, spread
 from ge2rt.ptx.lower.graph import bits
@@ -126,3 +128,22 @@ def _interpret(lines: list[str], values: dict[str, list[int]]) -> None:
         source = values[first] + values.get(second, [])
         picks = [int(p.split()[-1]) for p in mask.rstrip(">").split(",")]
         values[target] = [source[p] for p in picks]
+
+
+def test_a_register_that_is_a_constant_on_one_way_only():
+    """Its names are merged into that of the constant, but what is known of it is not."""
+    kernel = ge2rt.RawKernel(
+        r"""
+        extern "C" __global__ void pick(const float* x, const int* next, float* y, int n) {
+          const int t = threadIdx.x;
+          int i;
+          if (n > 3) { i = next[n]; if (n > 5) y[64] = i; } else { i = 7; y[65] = n; }
+          y[t] = x[t * i];
+        }""",
+        "pick",
+    )
+    x, y = np.arange(4096, dtype=np.float32), np.zeros(66, np.float32)
+    following = ((np.arange(16) * 5 + 2) % 16).astype(np.int32)
+    for n in (1, 4, 9):
+        kernel((1,), (64,), (x, following, y, np.int32(n)))
+        np.testing.assert_array_equal(y[:64], np.arange(64) * (following[n] if n > 3 else 7))

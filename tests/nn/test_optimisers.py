@@ -85,6 +85,48 @@ def test_clipping_takes_one_norm_over_any_number_and_dtype(kind: float) -> None:
         optim.clip_grad_norm_(params, 1.0, 3.0)
 
 
+def with_gradients(values: Any) -> list[Any]:
+    params = [nn.Parameter(ge2rt.tensor(np.zeros_like(value))) for value in values]
+    for parameter, value in zip(params, values, strict=True):
+        parameter.grad = ge2rt.tensor(value)
+    return params
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "most"), [("f2", 6e4, 0.01), ("f2", 0.11, 1.0), ("f8", 1e50, 1.0)]
+)
+def test_clipping_many_keeps_the_digits_that_one_launch_keeps(
+    dtype: str, value: float, most: float
+) -> None:
+    params = with_gradients([np.full(100, value, dtype) for _ in range(40)])
+    norm = float(np.dtype(dtype).type(value)) * math.sqrt(40 * 100)
+    assert optim.clip_grad_norm_(params, most) == pytest.approx(norm, rel=1e-9)
+    want = np.float64(np.dtype(dtype).type(value)) * (most / norm)
+    rtol, atol = (2**-11, 2**-25) if dtype == "f2" else (1e-12, 0)  # half a step of f16
+    for parameter in params:
+        np.testing.assert_allclose(parameter.grad.numpy(), want, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_an_infinite_gradient_makes_the_others_zero_in_any_number(count: int) -> None:
+    values = [np.ones(3, F32) for _ in range(count)]
+    values[1][2] = math.inf
+    params = with_gradients(values)
+    assert optim.clip_grad_norm_(params, 1.0) == math.inf
+    for n, parameter in enumerate(params):
+        want = [0.0, 0.0, math.nan] if n == 1 else [0.0, 0.0, 0.0]  # 0 times each
+        np.testing.assert_array_equal(parameter.grad.numpy(), want)
+
+
+def test_clipping_counts_a_parameter_once_and_names_one_whose_gradient_is_spread() -> None:
+    params = with_gradients([np.array([3.0, 4.0], F32), np.zeros(2, F32)])
+    assert optim.clip_grad_norm_([params[0], params[0]], 1.0) == pytest.approx(5)
+    np.testing.assert_allclose(params[0].grad.numpy(), [0.6, 0.8], rtol=1e-6)
+    params[1].grad = ge2rt.ones(1).expand(2)
+    with pytest.raises(InvalidArgumentError, match=r"gradient of parameter 1 are one in.*clone"):
+        optim.clip_grad_norm_(params, 1.0)
+
+
 def test_nothing_is_stepped_inside_of_a_trace() -> None:
     model = nn.Linear(8, 3, seed=0)
     made = optim.SGD(model.parameters(), 0.1)

@@ -7,7 +7,9 @@ from typing import Any
 
 from ge2rt.optim.checks import refuse_traced
 from ge2rt.optim.fused import Optimizer
+from ge2rt.optim.gradients import scale_
 from ge2rt.tensors import ops
+from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -39,7 +41,7 @@ class GradScaler:
             if parameter.grad is not None
         ]  # fmt: skip
         for gradient in gradients:
-            gradient.multiply_(1 / self.factor)
+            scale_(gradient.values if isinstance(gradient, Coo) else gradient, 1 / self.factor)
         finite = all(bool(each.isfinite().all()) for each in gradients)
         if finite:
             optimizer.step()

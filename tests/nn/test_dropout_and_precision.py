@@ -114,3 +114,11 @@ def test_small_gradients_survive_by_scaling() -> None:
         scaled.backward()
         found[factor] = w.grad.item() / factor
     assert found == {1.0: 0.0, 2.0**10: 2.0**-26}
+
+
+@pytest.mark.parametrize("power", [10, 26])
+def test_factors_below_halves_divide_gradients_of_halves(power: int) -> None:
+    w = nn.Parameter(ge2rt.tensor(np.zeros(2, np.float16)))
+    w.grad = ge2rt.tensor(np.full(2, 2.0**15, np.float16))
+    assert optim.GradScaler(2.0**power).step(optim.SGD([w], lr=4.0))
+    np.testing.assert_array_equal(w.detach().numpy(), -(2.0 ** (17 - power)))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from reprlib import recursive_repr
 from typing import Any, TypeVar
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.scope import active, where
 from ge2rt.jit.traced import Traced
+from ge2rt.tensors import inplace
 from ge2rt.tensors.making import tensor
+from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -93,11 +96,13 @@ class Module:
         for name, value in list(vars(self).items()):
             yield from _items(name, value)
 
-    def _walk(self, prefix: str) -> Iterator[tuple[str, Module]]:
-        """The module and all below it under each of their names."""
+    def _walk(self, prefix: str, above: tuple[Module, ...] = ()) -> Iterator[tuple[str, Module]]:
+        """The module and all below it under each of their names, but for those ``above`` it."""
         yield prefix, self
+        way = (*above, self)
         for name, child in self.named_children():
-            yield from child._walk(f"{prefix}.{name}" if prefix else name)
+            if not any(child is each for each in way):  # a part may know the whole
+                yield from child._walk(f"{prefix}.{name}" if prefix else name, way)
 
     # -- what is done to it ----------------------------------------------------------------------
     def train(self, mode: bool = True) -> Module:
@@ -142,27 +147,29 @@ class Module:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy values in. ValueError that names what is missing, unknown or of another shape.
 
-        Nothing is written then.
+        TypeError for floats where integers are kept. Nothing is written in either case.
         """
         own = {name: value for name, _, _, value in self.named_tensors()}
+        given = {name: _given(value, own[name]) for name, value in state.items() if name in own}
         faults = [f"missing: {name}" for name in own if name not in state]
         faults += [f"unknown: {name}" for name in state if name not in own]
         faults += [
-            f"{name}: {tuple(state[name].shape)} is not {value.shape}"
-            for name, value in own.items()
-            if name in state and tuple(state[name].shape) != value.shape
+            f"{name}: {value.shape} is not {own[name].shape}"
+            for name, value in given.items()
+            if value.shape != own[name].shape
         ]  # fmt: skip
         if faults:
             raise InvalidArgumentError(
                 "the state does not fit the module", got="; ".join(faults[:8]),
                 next_step="load the state of a module of the same build",
             )  # fmt: skip
-        from ge2rt.tensors.tape import no_grad
-
+        for name, value in own.items():
+            _refuse_unwritable(name, value, given[name])
         with no_grad():
             for name, value in own.items():
-                value.copy_(state[name])  # type: ignore[attr-defined]
+                value.copy_(given[name])  # type: ignore[attr-defined]
 
+    @recursive_repr()  # "..." for a module inside of itself
     def __repr__(self) -> str:
         inside = "".join(
             f"\n  {name}: {line}" for name, child in self.named_children()
@@ -173,6 +180,20 @@ class Module:
     def describe(self) -> str:
         """What ``repr`` puts in parentheses."""
         return ""
+
+
+def _given(value: Any, own: Tensor) -> Tensor:
+    """A value of a state, on the device of the tensor that it is for."""
+    if isinstance(value, Tensor):
+        moved: Tensor = value.detach().to(own.device)  # type: ignore[attr-defined]
+        return moved
+    return tensor(value, device=own.device)
+
+
+def _refuse_unwritable(name: str, own: Tensor, given: Tensor) -> None:
+    """What ``copy_`` would refuse, in words that name the state."""
+    inplace.refuse_cast(own, given, f"load_state_dict: {name}")
+    inplace.refuse_overlap(own, f"load_state_dict: {name}")
 
 
 def refuse_lost(module: Module, buffer: str, x: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 import ge2rt
 import ge2rt.nn.functional as F
 from ge2rt import nn, optim
-from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 
 RNG = np.random.default_rng(8)
 
@@ -59,6 +59,29 @@ def test_states_are_copied_and_faults_are_told_before_anything_is_written() -> N
     ):
         net.load_state_dict(state)
     np.testing.assert_array_equal(net(WORDS).detach().numpy(), before)
+
+
+def test_a_dtype_that_does_not_fit_is_told_before_anything_is_written() -> None:
+    model = nn.Sequential(nn.Linear(2, 2, seed=0), nn.Dropout(0.5))
+    before = model.parts[0].weight.detach().numpy().copy()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    state["parts.0.weight"] = state["parts.0.weight"] + 1
+    with pytest.raises(InvalidTypeError, match=r"load_state_dict: parts\.1\.used: .*f32"):
+        model.load_state_dict({**state, "parts.1.used": ge2rt.tensor(3.0)})
+    np.testing.assert_array_equal(model.parts[0].weight.detach().numpy(), before)
+    model.load_state_dict({**state, "parts.0.weight": (before + 2).tolist()})
+    np.testing.assert_array_equal(model.parts[0].weight.detach().numpy(), before + 2)
+
+
+def test_a_part_that_knows_the_whole_is_met_once() -> None:
+    net = nn.Sequential(nn.Linear(2, 3, seed=0), nn.Linear(3, 2, seed=1))
+    net.parts[1].whole = net
+    net.parts[1].itself = [net.parts[1]]
+    names = ["parts.0.weight", "parts.0.bias", "parts.1.weight", "parts.1.bias"]
+    assert [name for name, _ in net.named_parameters()] == list(net.state_dict()) == names
+    assert [name for name, _ in net.named_modules()] == ["", "parts.0", "parts.1"]
+    assert not any(module.training for module in net.eval().modules())
+    assert "whole: ..." in repr(net)
 
 
 def test_a_jitted_step_gives_what_the_recorded_one_gives() -> None:

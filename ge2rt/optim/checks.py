@@ -60,6 +60,12 @@ def _parameters(optimiser: str, params: Any) -> Iterator[Tensor]:
                 got=type(each).__name__,
                 next_step="pass model.parameters(); nn.Parameter(array) makes one of an array",
             )  # fmt: skip
+        if not each.dtype.is_float:
+            raise InvalidTypeError(
+                f"{optimiser}: parameter {place} holds no floats", argument="params", where=where(),
+                got=f"{each.dtype}{list(each.shape)}",
+                next_step="leave it out; a module keeps integers as a tensor that is no Parameter",
+            )  # fmt: skip
         if type(each) is Tensor and not each.requires_grad:  # a module's own may be frozen
             raise InvalidArgumentError(
                 f"{optimiser}: parameter {place} does not require a gradient", argument="params",
@@ -90,23 +96,41 @@ def _refuse_options(optimiser: str, options: Mapping[str, Any], group: Mapping[s
     for name, values in bounds.items():
         _refuse_outside(optimiser, name, values, math.inf)
     if "betas" in group:
-        _refuse_outside(optimiser, "betas", group["betas"], 1)
+        _refuse_outside(optimiser, "betas", group["betas"], 1, count=2)
     if "alpha" in group:
         _refuse_outside(optimiser, "alpha", (group["alpha"],), 1)
+    if group.get("nesterov") and (not group["momentum"] or group["dampening"]):
+        raise InvalidArgumentError(
+            f"{optimiser}: nesterov needs a momentum and no dampening", argument="nesterov",
+            got=f"momentum={show(group['momentum'])}, dampening={show(group['dampening'])}",
+            where=where(), next_step="give momentum=0.9, say, or leave nesterov out",
+        )  # fmt: skip
 
 
-def _refuse_outside(optimiser: str, name: str, values: Any, most: float) -> None:
+def _refuse_outside(optimiser: str, name: str, values: Any, most: float, count: int = 1) -> None:
     plain = isinstance(values, (tuple, list)) and all(
         isinstance(v, numbers.Real) and not isinstance(v, bool) for v in values
     )
-    if not (plain and all(0 <= v < most for v in values)):
+    if not (plain and len(values) == count and all(0 <= v < most for v in values)):
         raise InvalidArgumentError(
             f"{optimiser}: {name} is out of range", argument=name, where=where(),
             got=", ".join(show(v) for v in values) if plain else show(values),
-            expected=f"0 <= {name}" + ("" if most == math.inf else f" < {most}"),
+            expected=("" if count == 1 else f"{count} numbers, ")
+            + f"0 <= {name}" + ("" if most == math.inf else f" < {most}"),
             next_step="pass a number; rates that change with the steps are a schedule"
             if name == "lr" else "pass a number in these bounds",
         )  # fmt: skip
+
+
+def refuse_gradients(optimiser: str, group: int, parameters: Iterable[Tensor]) -> None:
+    """TypeError for a gradient of another dtype than its parameter."""
+    for place, each in enumerate(parameters):
+        if each.grad is not None and each.grad.dtype != each.dtype:
+            raise InvalidTypeError(
+                f"{optimiser}: parameter {place} of group {group} has a gradient of another dtype",
+                expected=str(each.dtype), got=str(each.grad.dtype), where=where(), detail="dtype",
+                next_step=f"convert it: p.grad = p.grad.astype({each.dtype.name!r})",
+            )  # fmt: skip
 
 
 def refuse_traced(what: str) -> None:

@@ -6,11 +6,11 @@ The formulas are those of the kernels in ``docs/operations.md``, which are PyTor
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ge2rt.base.errors import InvalidArgumentError
-from ge2rt.optim.checks import grouped, refuse_traced
+from ge2rt.optim.checks import grouped, refuse_gradients, refuse_traced
 from ge2rt.optim.schedules import Schedule
 from ge2rt.run.launch import plan_for
 from ge2rt.run.plan import Plan
@@ -44,7 +44,7 @@ class Optimizer:
         self.groups = grouped(type(self).__name__, params, options)
         self.steps = 0
         self.schedule = schedule
-        self.state: dict[int, tuple[Tensor, ...]] = {}
+        self.state: dict[int, dict[str, Tensor]] = {}  # of each parameter, by name
         self.done: dict[int, int] = {}  # steps of each parameter: some have no gradient at times
         self._plans: dict[Any, Plan] = {}  # by what a launch is for; only "lr" and "step" change
 
@@ -68,6 +68,8 @@ class Optimizer:
         InvalidTypeError inside a jitted function, where it would happen once, at the trace.
         """
         refuse_traced(f"{type(self).__name__}.step()")
+        for g, group in enumerate(self.groups):
+            refuse_gradients(type(self).__name__, g, group["params"])
         factor = 1.0 if self.schedule is None else self.schedule(self.steps)
         self.steps += 1
         for group in self.groups:
@@ -86,9 +88,10 @@ class Optimizer:
         for parameter in moved:
             if isinstance(parameter.grad, Coo):
                 self._step_rows(parameter, parameter.grad.coalesce(), options)
+        names = self._names(options)
         for batch in batches([p for p in moved if isinstance(p.grad, Tensor)]):
             gradients = [each.grad for each in batch]
-            states = [self._state(each) for each in batch]
+            states = [self._state(each, names) for each in batch]
             self._launch(batch, gradients, states, options)
             for each in batch:
                 each.storage().version += 1
@@ -97,7 +100,7 @@ class Optimizer:
         """Move the rows that a sparse gradient names, and their part of the state, alone."""
         rows = gradient.indices[0]
         with no_grad():
-            whole = (parameter.detach(), *self._state(parameter))
+            whole = (parameter.detach(), *self._state(parameter, self._names(options)))
             part, *states = (each[rows] for each in whole)
             self._launch([part], [gradient.values.detach()], [tuple(states)], options)
             for each, changed in zip(whole, (part, *states), strict=True):
@@ -107,7 +110,7 @@ class Optimizer:
         self, batch: Sequence[Tensor], gradients: Sequence[Any],
         states: Sequence[tuple[Tensor, ...]], options: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        columns = [state[n] for n in range(len(self.states)) for state in states]
+        columns = [each for column in zip(*states, strict=True) for each in column]
         tensors = [*gradients, *batch, *columns]
         attrs = self._attrs(options)
         now: dict[str, Any] = {n: attrs.pop(n) for n in ("lr", "step") if n in attrs}
@@ -125,41 +128,70 @@ class Optimizer:
     def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return dict(options)
 
-    def _state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        found = self.state.get(id(parameter))
-        if found is None:
-            found = self.state[id(parameter)] = tuple(
-                zeros(parameter.shape, dtype="f32", device=parameter.device) for _ in self.states
-            )
-        return found
+    def _names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The states that a group with these options has."""
+        return self.states
+
+    def _state(self, parameter: Tensor, names: Iterable[str]) -> tuple[Tensor, ...]:
+        held = self.state.setdefault(id(parameter), {})
+        for name in names:
+            if name not in held:
+                held[name] = zeros(parameter.shape, dtype="f32", device=parameter.device)
+        return tuple(held[name] for name in names)
 
     # -- resuming --------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
         """Steps done, and each state by ``group.number.name``; a copy."""
-        found: dict[str, Any] = {"steps": self.steps}
-        for g, group in enumerate(self.groups):
-            for n, parameter in enumerate(group["params"]):
-                found[f"{g}.{n}.steps"] = self.done.get(id(parameter), 0)
-                for name, value in zip(self.states, self._state(parameter), strict=True):
-                    found[f"{g}.{n}.{name}"] = value.clone()  # type: ignore[attr-defined]
-        return found
+        steps = {name: self.done.get(id(each), 0) for name, each in self._named()}
+        values = {name: value.clone() for name, value in self._held().items()}  # type: ignore[attr-defined]
+        return {"steps": self.steps, **steps, **values}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another optimiser of the same build was."""
-        own = self.state_dict()
-        if own.keys() != state.keys():
-            differing = sorted(own.keys() ^ state.keys())
+        """Go on where another optimiser of the same build was.
+
+        ValueError that names what is missing, unknown or of another shape; nothing is changed then.
+        """
+        steps, own = dict(self._named()), self._held()
+        faults = sorted({"steps", *steps, *own} ^ state.keys())
+        given = {name: _given(state[name], own[name]) for name in own if name in state}
+        faults += [
+            f"{name}: {value.shape} is not {own[name].shape}"
+            for name, value in given.items()
+            if value.shape != own[name].shape
+        ]  # fmt: skip
+        if faults:
             raise InvalidArgumentError(
-                "the state does not fit the optimiser", got=", ".join(differing[:8]),
+                "the state does not fit the optimiser", got=", ".join(faults[:8]),
                 next_step="load the state of one with the same parameters",
             )  # fmt: skip
-        self.steps = int(state["steps"])
+        done = {id(each): int(state[name]) for name, each in steps.items()}
+        self.steps, self.done = int(state["steps"]), done
+        for name, value in own.items():
+            value.copy_(given[name])  # type: ignore[attr-defined]
+
+    def _named(self) -> Iterator[tuple[str, Tensor]]:
+        """The name of each parameter's number of steps, and the parameter."""
         for g, group in enumerate(self.groups):
             for n, parameter in enumerate(group["params"]):
-                self.done[id(parameter)] = int(state[f"{g}.{n}.steps"])
-                for name, value in zip(self.states, self._state(parameter), strict=True):
-                    given = state[f"{g}.{n}.{name}"]
-                    value.copy_(given if isinstance(given, Tensor) else tensor(given))  # type: ignore[attr-defined]
+                yield f"{g}.{n}.steps", parameter
+
+    def _held(self) -> dict[str, Tensor]:
+        """All states by name."""
+        return {
+            f"{g}.{n}.{name}": value
+            for g, group in enumerate(self.groups)
+            for n, parameter in enumerate(group["params"])
+            for names in [self._names(group)]
+            for name, value in zip(names, self._state(parameter, names), strict=True)
+        }
+
+
+def _given(value: Any, own: Tensor) -> Tensor:
+    """A value of a state, on the device of the tensor that it is for."""
+    if isinstance(value, Tensor):
+        moved: Tensor = value.detach().to(own.device)  # type: ignore[attr-defined]
+        return moved
+    return tensor(value, device=own.device)
 
 
 def batches(parameters: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
@@ -188,8 +220,15 @@ class SGD(Optimizer):
             params, lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
             nesterov=nesterov, schedule=schedule,
         )  # fmt: skip
-        if momentum:
-            self.states = ("momentum",)  # type: ignore[misc]
+
+    def _names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("momentum",) if options["momentum"] else ()
+
+    def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        attrs = dict(options)
+        if not attrs["momentum"]:  # one that was set to 0 later; the step is that without
+            attrs.update(nesterov=False, dampening=0.0)
+        return attrs
 
 
 class _Adam(Optimizer):
@@ -308,5 +347,8 @@ class RMSprop(Optimizer):
     ) -> None:  # fmt: skip
         super().__init__(params, lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay,
                          momentum=momentum, centered=centered, schedule=schedule)  # fmt: skip
-        more = ("mean", "momentum") if centered else ("momentum",) if momentum else ()
-        self.states = ("square", *more)  # type: ignore[misc]
+
+    def _names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        if options["centered"]:
+            return ("square", "mean", "momentum")
+        return ("square", "momentum") if options["momentum"] else ("square",)

@@ -32,6 +32,17 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no rate": (lambda: optim.Adam([P], lr="fast"), ValueError, "lr is out of range"),
     "nan": (lambda: optim.Adam([P], lr=math.nan), ValueError, "lr is out of range"),
     "betas": (lambda: optim.AdamW([P], betas=(0.9, 1.0)), ValueError, "0 <= betas < 1, got 0.9, 1"),
+    "one beta": (lambda: optim.Adam([P], betas=(0.9,)), ValueError, "expected 2 numbers.*got 0.9"),
+    "three betas": (lambda: optim.Lion([P], betas=(0.9, 0.9, 0.9)), ValueError, "2 numbers"),
+    "nesterov": (lambda: optim.SGD([P], 0.1, nesterov=True), ValueError,
+                 "nesterov needs a momentum and no dampening; got momentum=0.0, dampening=0.0"),
+    "dampened": (lambda: optim.SGD([P], 0.1, 0.9, dampening=0.5, nesterov=True), ValueError,
+                 "got momentum=0.9, dampening=0.5"),
+    "nesterov of a group": (
+        lambda: optim.SGD([{"params": [P], "momentum": 0.0}], 0.1, 0.9, nesterov=True), ValueError,
+        "nesterov needs"),
+    "integers": (lambda: optim.SGD([P, nn.Parameter(np.arange(3))], 0.1), TypeError,
+                 r"parameter 1 holds no floats; got i64\[3\]"),
     "group": (lambda: optim.SGD([{"params": [P], "lr": -2}], 0.1), ValueError, "lr is out of"),
     "option": (lambda: optim.SGD([{"params": [P], "rate": 2}], 0.1), ValueError,
                "does not have; expected params, lr.*got rate"),
@@ -155,6 +166,68 @@ def test_nothing_is_stepped_inside_of_a_trace() -> None:
         ge2rt.jit(lambda x: x.sum().backward())(x)
     assert model.weight.grad is None
     assert made.steps == 0
+
+
+def test_groups_have_the_states_of_their_own_options() -> None:
+    """Two steps by hand with the gradient 1: 1 + 1 without, 1 + 1.9 with a momentum of 0.9."""
+    still, moved = nn.Parameter([0.0]), nn.Parameter([0.0])
+    made = optim.SGD([{"params": [still]}, {"params": [moved], "momentum": 0.9}], lr=1.0)
+    for _ in range(2):
+        still.grad, moved.grad = ge2rt.ones(1), ge2rt.ones(1)
+        made.step()
+    assert (still.item(), moved.item()) == (-2.0, pytest.approx(-2.9, rel=1e-6))
+    state = made.state_dict()
+    assert set(state) == {"steps", "0.0.steps", "1.0.steps", "1.0.momentum"}
+    assert state["1.0.momentum"].item() == pytest.approx(1.9, rel=1e-6)
+
+
+def test_rms_groups_have_the_states_of_their_own_options() -> None:
+    params = [nn.Parameter([0.0]) for _ in range(3)]
+    options: list[dict[str, Any]] = [{}, {"momentum": 0.5}, {"momentum": 0.5, "centered": True}]
+    groups = [{"params": [p], **more} for p, more in zip(params, options, strict=True)]
+    made = optim.RMSprop(groups, lr=1.0, alpha=0.5, eps=0.0)
+    for slope in (1.0, 2.0):
+        for p in params:
+            p.grad = ge2rt.tensor([slope])
+        made.step()
+    first, second = 1 / math.sqrt(0.5), 2 / math.sqrt(2.25)  # squares: .5, then .25 + 2
+    around = 1 / math.sqrt(0.5 - 0.5**2), 2 / math.sqrt(2.25 - 1.25**2)  # means: .5, then 1.25
+    want = [first + second, first * 1.5 + second, around[0] * 1.5 + around[1]]
+    np.testing.assert_allclose([-p.item() for p in params], want, rtol=1e-6)
+
+
+def test_a_momentum_that_is_set_to_zero_is_none() -> None:
+    p = nn.Parameter([1.0])
+    made = optim.SGD([p], lr=0.125, momentum=0.5, dampening=0.5)
+    for momentum, want in ((0.5, 0.5), (0.0, 0.0), (0.5, -0.5)):  # velocities 4, -, 2 + 2
+        made.groups[0]["momentum"] = momentum
+        p.grad = ge2rt.tensor([4.0])
+        made.step()
+        assert p.item() == want
+
+
+def test_a_state_of_another_shape_is_refused_and_nothing_is_changed() -> None:
+    p = nn.Parameter(np.ones((2, 2), F32))
+    made = optim.Adam([p])
+    p.grad = ge2rt.ones(2, 2)
+    made.step()
+    state = made.state_dict()
+    for wrong in ({"0.0.square": ge2rt.zeros(1, 2)}, {"0.0.square": 3.0}, {"more": 1}):
+        with pytest.raises(InvalidArgumentError, match=r"got (0\.0\.square: \(.*is not|more)"):
+            made.load_state_dict({**state, "steps": 7, "0.0.mean": ge2rt.ones(2, 2), **wrong})
+    assert made.steps == 1
+    np.testing.assert_array_equal(made.state_dict()["0.0.mean"].numpy(), state["0.0.mean"].numpy())
+    made.load_state_dict({**state, "0.0.mean": np.full((2, 2), 5, F32)})
+    np.testing.assert_array_equal(made.state_dict()["0.0.mean"].numpy(), 5)
+
+
+def test_a_gradient_of_another_dtype_names_the_parameter() -> None:
+    params = [nn.Parameter([1.0]), nn.Parameter([1.0])]
+    made = optim.SGD(params, lr=1.0)
+    params[0].grad, params[1].grad = ge2rt.ones(1), ge2rt.ones(1, dtype="f16")
+    with pytest.raises(InvalidTypeError, match=r"parameter 1 of group 0 has a.*f32, got f16"):
+        made.step()
+    assert (made.steps, params[0].item()) == (0, 1.0)
 
 
 def test_a_gradient_is_a_tensor_of_the_same_shape() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.jit.functions import detach
+from ge2rt.jit.scope import where
 from ge2rt.nn import checks
 from ge2rt.nn import functional as F
 from ge2rt.nn.composite import pair
@@ -160,7 +162,8 @@ class BatchNorm(Module):
     def forward(self, x: Any) -> Any:
         """The same shape. In training the running averages move by ``momentum``.
 
-        In a trace InvalidTypeError where they are not among its arguments.
+        In a trace InvalidTypeError where they are not among its arguments. ValueError for one value
+        a channel in training.
         """
         if not self.training:
             return F.batch_norm(
@@ -170,7 +173,9 @@ class BatchNorm(Module):
             refuse_lost(self, "running_mean", x)
         axes = (0, *range(2, x.ndim))
         mean, var = x.mean(axis=axes), x.var(axis=axes)
-        self._follow(mean, var, x.size // mean.size)
+        count = x.size // mean.size
+        _refuse_one(count, x)
+        self._follow(mean, var, count)
         return F.batch_norm(x, mean, var, self.weight, self.bias, self.eps)
 
     def _follow(self, mean: Any, var: Any, count: int) -> None:
@@ -185,6 +190,16 @@ class BatchNorm(Module):
                 before.copy_(after)  # type: ignore[attr-defined]
             else:
                 setattr(self, name, after)
+
+
+def _refuse_one(count: int, x: Any) -> None:
+    """ValueError for a batch whose variance is 0 whatever its values are."""
+    if count == 1:
+        raise InvalidArgumentError(
+            "BatchNorm in training needs more than one value a channel", argument="x",
+            got=f"shape {list(x.shape)}", where=where(), detail="shape",
+            next_step="give a larger batch, or call module.eval() first",
+        )  # fmt: skip
 
 
 class MultiHeadAttention(Module):

@@ -122,6 +122,19 @@ def test_batch_normalisation_follows_the_batches_and_uses_them_afterwards() -> N
     np.testing.assert_allclose(z, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(1, 3), (1, 3, 1, 1)])
+def test_batch_normalisation_needs_two_values_a_channel_in_training(shape: Any) -> None:
+    norm = nn.BatchNorm(3)
+    x = np.full(shape, 2.0, np.float32)
+    with pytest.raises(InvalidArgumentError, match=r"py:\d+: .*one value a channel.*got shape \[1"):
+        norm(ge2rt.tensor(x))
+    with pytest.raises(InvalidArgumentError, match="one value a channel"):
+        ge2rt.jit(lambda x, b: nn.stateful_call(norm, b, x))(x, dict(norm.named_buffers()))
+    np.testing.assert_array_equal(norm.running_var.numpy(), 1)
+    np.testing.assert_allclose(norm.eval()(ge2rt.tensor(x)).detach().numpy(), 2, rtol=1e-5)
+    assert norm.train()(ge2rt.tensor(np.full((2, *shape[1:]), 2.0, np.float32))).shape[0] == 2
+
+
 def formulas(name: str, p: Any, grads: Any) -> Any:
     """Some steps by the papers' formulas, in f64."""
     m = v = most = held = np.zeros_like(p)

@@ -143,7 +143,7 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """Steps done, and each state by ``group.number.name``; a copy."""
         steps = {name: self.done.get(id(each), 0) for name, each in self._named()}
-        values = {name: value.clone() for name, value in self._held().items()}  # type: ignore[attr-defined]
+        values = {name: value.clone() for name, value in self._held().items()}
         return {"steps": self.steps, **steps, **values}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -167,7 +167,7 @@ class Optimizer:
         done = {id(each): int(state[name]) for name, each in steps.items()}
         self.steps, self.done = int(state["steps"]), done
         for name, value in own.items():
-            value.copy_(given[name])  # type: ignore[attr-defined]
+            value.copy_(given[name])
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
         """The name of each parameter's number of steps, and the parameter."""
@@ -175,7 +175,7 @@ class Optimizer:
             for n, parameter in enumerate(group["params"]):
                 yield f"{g}.{n}.steps", parameter
 
-    def _held(self) -> dict[str, Tensor]:
+    def _held(self) -> dict[str, Any]:
         """All states by name."""
         return {
             f"{g}.{n}.{name}": value

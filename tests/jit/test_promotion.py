@@ -100,3 +100,11 @@ def test_astype_casting(casting: Any) -> None:
         )
         assert (fault is None) == (own is None)
         assert fault is not None or got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("exponent", [2.0, 1.0, 0.5, 2, 1], ids=repr)
+def test_powers_of_integers(exponent: Any) -> None:
+    """A float exponent makes floats, whatever short cut there is for it."""
+    for name in ("i8", "i16", "u8", "i32", "i64"):
+        check(lambda x: x**exponent, [np.array([3, 100], DTYPES[name])])
+    check(lambda x: x**exponent * 0.5, [np.array([50000], np.int32)])

@@ -305,7 +305,8 @@ def power_operator(base: Any, exponent: Any) -> Any:
     """``base ** exponent``, with NumPy's short cuts for the exponents 2, 1, 0.5 and -1."""
     if type(exponent) in (int, float) and not base.weak:
         short = _POWERS.get(float(exponent))
-        if short is not None and (dtype_of(base.dtype).is_float or exponent == 2):
+        whole = type(exponent) is int and exponent == 2  # 2.0 makes floats of integers
+        if short is not None and (whole or dtype_of(base.dtype).is_float):
             return UFUNCS[short](getattr(np, short), base)
     if kind_of(base) is int and kind_of(exponent) is int:
         if isinstance(exponent, Traced):

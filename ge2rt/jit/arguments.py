@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 import sys
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ge2rt.jit.trees import Structure, flatten
 
 _STATIC = (bool, str, bytes, type(None), np.dtype, enum.Enum, type, types.FunctionType,
            types.BuiltinFunctionType, np.ufunc, type(Ellipsis), range, slice)  # fmt: skip
+_VALUES = (bool, int, float, complex, str, bytes, range, slice)  # equal ones are alike
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,14 @@ class NumberKey:
 
 @dataclass(frozen=True)
 class StaticKey:
-    """A value that the code was compiled for."""
+    """A value that the code was compiled for; equal to those that it serves as well."""
 
     kind: type
-    value: Hashable
-    text: str  # tells 0.0 from -0.0
+    value: Hashable = field(compare=False)  # kept, so that no other object gets its id
+    essence: Hashable
 
     def __str__(self) -> str:
-        return self.text
+        return told(self.value)
 
 
 LeafKey = ArrayKey | NumberKey | StaticKey
@@ -234,11 +236,36 @@ def static_key(value: Any, name: str = "") -> StaticKey:
             "a static argument must be hashable", argument=name, got=type(value).__name__,
             next_step="use a tuple instead of a list, or pass it as data",
         ) from None  # fmt: skip
-    return StaticKey(type(value), value, told(value))
+    return StaticKey(type(value), value, essence(value))
+
+
+def essence(value: Any) -> Hashable:
+    """What is equal for values that compute the same, and for no others.
+
+    Plain values are told apart where Python takes them for equal: 1, 1.0 and True, 0.0 and -0.0.
+    Other objects may be equal and yet hold different things: each is its own.
+    """
+    if isinstance(value, (tuple, frozenset)):
+        parts = map(essence, value)
+        return type(value), tuple(parts) if isinstance(value, tuple) else frozenset(parts)
+    if _is_record(value):
+        fields = dataclasses.fields(value)
+        return type(value), tuple(essence(getattr(value, each.name)) for each in fields)
+    if type(value) in _VALUES or isinstance(value, np.generic):
+        return type(value), value, repr(value)
+    if isinstance(value, (np.dtype, enum.Enum)):
+        return type(value), value
+    return type(value), id(value)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether it is an object of a frozen dataclass."""
+    parameters = getattr(type(value), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
 
 
 def told(value: Any) -> str:
-    """Text that tells equal values apart: 1, 1.0 and True, 0.0 and -0.0, in tuples as well."""
+    """A static value in messages."""
     if isinstance(value, (tuple, frozenset)):
         parts = [told(each) for each in value]
         inside = ", ".join(parts if isinstance(value, tuple) else sorted(parts))

@@ -18,10 +18,11 @@ import numpy as np
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.shapes import contiguous_strides
 from ge2rt.device.array import DeviceArray
-from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried, told
+from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried, essence
 from ge2rt.jit.trees import Branch, Structure
 
 NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
+_BY_EQUALITY = (bool, int, str, bytes)  # equal ones of one of these types are alike
 
 
 class _Miss:
@@ -122,10 +123,12 @@ class _Writer:
 
     def _static(self, local: str, key: StaticKey) -> None:
         value = self.name(key.value)
-        same = f"type({local}) is type({value}) and {local} == {value}"
-        if isinstance(key.value, (float, tuple, frozenset)):  # 0.0 is not -0.0, (1,) not (1.0,)
-            same += f" and {self.name(told)}({local}) == {self.name(key.text)}"
-        self.require(f"{local} is {value} or {same}")
+        same = f"{local} is {value}"
+        if key.kind in _BY_EQUALITY:
+            same += f" or type({local}) is {self.name(key.kind)} and {local} == {value}"
+        elif key.essence != (key.kind, id(key.value)):  # 0.0 is not -0.0, (1,) not (1.0,)
+            same += f" or {self.name(essence)}({local}) == {self.name(key.essence)}"
+        self.require(same)
 
 
 def _places(structure: Branch) -> list[tuple[bool, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -213,3 +214,51 @@ def test_an_object_under_a_local_name() -> None:
     _agree(f, g, X)
     model.slotted.power = 3
     _agree(f, g, X)
+
+
+class Named:
+    """Equal by its name, whatever it holds."""
+
+    def __init__(self, name: str, gain: float) -> None:
+        self.name, self.gain = name, gain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    gain: float
+    note: str = dataclasses.field(default="", compare=False)
+    named: Named | None = None
+
+
+def test_equal_objects_that_differ(build: Any) -> None:
+    first, second = Named("a", 2.0), Named("a", 5.0)
+    f = JitFunction(lambda x, e: x * e.gain, static=("e",), build=build)
+    g = JitFunction(lambda x, e: x * e[0].gain, static=("e",), build=build)
+    h = JitFunction(lambda x, e: x * e.named.gain, static=("e",), build=build)
+    for _ in range(2):
+        for each in (first, second):
+            for _ in range(2):
+                np.testing.assert_array_equal(f(X, each), X * each.gain)
+                np.testing.assert_array_equal(g(X, (each,)), X * each.gain)
+                np.testing.assert_array_equal(h(X, Record(1.0, named=each)), X * each.gain)
+        second.gain = 9.0
+    assert [each.stats().traces for each in (f, g, h)] == [3, 3, 3]
+
+
+def test_equal_plain_values_share_a_form() -> None:
+    f = JitFunction(lambda x, r: x * r.gain + len(r.note), static=("r",), build=build_reference)
+    for record in (Record(2.0), Record(2.0), Record(0.0), Record(-0.0), Record(2.0, "ab")):
+        for _ in range(2):
+            got, want = f(X, record), X * record.gain + len(record.note)
+            np.testing.assert_array_equal(got, want)
+    assert f.stats().traces == 4
+    g = JitFunction(lambda x, t: x * t[0], static=("t",), build=build_reference)
+    for pair in ((2.0, "a"), (float("2"), "a"), (2, "a"), (True, "a")):
+        g(X, pair), g(X, pair)
+    assert g.stats().traces == 3

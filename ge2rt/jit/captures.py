@@ -2,9 +2,10 @@
 
 Before a trace their values are noted; a later call compares. Numbers and strings are compared by
 value, arrays by identity (their content is read on each call), containers item by item, all other
-objects by identity. Functions that the code names are looked into as well, and so are objects, a
-static argument's too: of each object that can be reached, the attributes whose names occur in any
-of that code are noted, since it may read them through a local variable.
+objects by identity. Functions that the code names are looked into as well, each layer of decorators
+and partials, with their defaults, and so are objects, a static argument's too: of each object that
+can be reached, the attributes and methods whose names occur in any of that code are noted, since it
+may read them through a local variable.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,26 +91,32 @@ class Captures:
         return [(n.name, n.value) for n in self.noted if isinstance(n.value, np.ndarray)]
 
 
-def capture(function: Any, statics: Iterable[tuple[str, Any]] = ()) -> Captures:
+def capture(
+    function: Any, statics: Iterable[tuple[str, Any]] = (), given: Collection[str] = ()
+) -> Captures:
     """The values that ``function`` and the functions it names take from elsewhere, as they are.
 
     ``statics`` are (name, value) of arguments that are compiled in: which they are is known, what
-    they hold is not.
+    they hold is not. ``given`` are the parameters that the call gives: their defaults do not count.
     """
-    collector = _Collector()
-    collector.visit(function)  # even one of this library: it may hold the user's
+    collector = _Collector(function, given)
     collector.look_into(getattr(function, "__name__", "function"), function)
     for name, value in statics:
         collector.look_into(name, value)
     collector.follow_attributes()
-    return Captures(collector.noted)
+    return Captures(collector.all_noted())
 
 
 class _Collector:
-    def __init__(self) -> None:
+    def __init__(self, function: Any, given: Collection[str]) -> None:
+        self._layers = _layers(function)  # even those of this library: they may hold the user's
+        self._given = {id(getattr(function, "__func__", function)): given}
         self.noted: list[Noted] = []
         self._functions: set[int] = set()
-        self._names: set[str] = set()
+        self._own_code: list[Noted] = []  # of the function's own layers
+        self._labels: dict[str, int] = {}
+        self._names: set[tuple[str, int]] = set()
+        self._found_of: set[tuple[str, int]] = set()  # (attribute, object or class)
         self._inside: set[int] = set()
         self._attributes: set[str] = set()  # that the code loads
         self._objects: dict[int, tuple[str, Any]] = {}  # that it can reach
@@ -122,29 +129,60 @@ class _Collector:
                 self.look_into(f"{name}[{place}]", each)
             return
         for place, part in enumerate(_layers(value)):
-            if isinstance(part, types.FunctionType):
-                self._visit_users(part)
-            elif _has_attributes(part) and id(part) not in self._objects:
-                self._objects[id(part)] = f"{name}({place})" if place else name, part
-                for method in _implicit(type(part)):
-                    self._visit_users(method)
+            self._look_into_layer(f"{name}({place})" if place else name, part)
 
-    def _visit_users(self, function: Any) -> None:
-        if not is_library(_unwrapped(function)):
-            self.visit(function)
+    def _look_into_layer(self, name: str, part: Any) -> None:
+        if isinstance(part, types.FunctionType):
+            if not _in_library(part) or any(part is layer for layer in self._layers):
+                self._visit(part)
+        elif isinstance(part, functools.partial):
+            self._note(f"{name}.args", functools.partial(getattr, part, "args"), part.args)
+            keywords = functools.partial(getattr, part, "keywords")
+            self._note(f"{name}.keywords", keywords, part.keywords)
+        elif _has_attributes(part) and id(part) not in self._objects:
+            self._objects[id(part)] = name, part
+            for key in _implicit(type(part)):
+                self._follow_method(f"{name}.{key}", part, key)
 
-    def visit(self, function: Any) -> None:
-        """Note what a plain Python function names."""
-        function = _unwrapped(function)
-        if not isinstance(function, types.FunctionType) or id(function) in self._functions:
+    def _visit(self, function: types.FunctionType) -> None:
+        """Note what a plain Python function names, its defaults, and its code."""
+        if id(function) in self._functions:
             return
         self._functions.add(id(function))
         self._attributes |= attributes(function.__code__)
+        label = self._label(function)
+        self._note_own(label, function)
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for root, chain in chains(function.__code__):
             read = self._root(function, cells, root)
             if read is not None:
-                self._follow(f"{function.__qualname__}:{root}", read, chain)
+                self._follow(f"{label}:{root}", read, chain)
+
+    def _label(self, function: types.FunctionType) -> str:
+        """A function's name; functions made by the same lines are numbered."""
+        name = function.__qualname__
+        self._labels[name] = self._labels.get(name, 0) + 1
+        return name if self._labels[name] == 1 else f"{name}({self._labels[name]})"
+
+    def _note_own(self, label: str, function: types.FunctionType) -> None:
+        """Note what is exchanged on a function itself, and what its defaults hold."""
+        read_code = functools.partial(getattr, function, "__code__")
+        code = Noted(f"{label}.__code__", read_code, function.__code__)
+        if not any(function is layer for layer in self._layers):
+            self.noted.append(code)
+        else:
+            self._own_code.append(code)
+        given = self._given.get(id(function), ())
+        for name, read, value in _defaults(function):
+            if name not in given:
+                self._note(f"{label}({name}=)", read, value)
+
+    def all_noted(self) -> list[Noted]:
+        """What was noted. A function that takes nothing from elsewhere has no code noted either.
+
+        Calls of such a function run native code at once, without a look at anything.
+        """
+        return self.noted + self._own_code if self.noted else []
 
     def follow_attributes(self) -> None:
         """Note the attributes that code names, of all objects there are, until there are no more.
@@ -160,11 +198,37 @@ class _Collector:
                         self._follow_attribute(f"{name}.{key}", value, key)
 
     def _follow_attribute(self, name: str, value: Any, key: str) -> None:
-        for method in _methods(value, key):
-            self._visit_users(method)
+        self._follow_method(name, value, key)
         found = _step(value, "attribute", key)
         if found is not _MISSING:
             self._note(name, functools.partial(getattr, value, key), found)
+
+    def _follow_method(self, name: str, value: Any, key: str) -> None:
+        """Note which functions run where an attribute is loaded or called, and look into them."""
+        kind = value if isinstance(value, type) else type(value)
+        methods = list(_methods(kind, key))
+        if not methods:
+            return
+        for method in methods:
+            self.look_into(name, method)
+        if kind is not value:
+            self._note_of(value, "its class", functools.partial(type, value), kind)
+            own = getattr(value, "__dict__", None)
+            if isinstance(own, dict) and key not in own:
+                self._note_of(value, key, functools.partial(own.get, key), None)
+        bases = functools.partial(getattr, kind, "__mro__")
+        self._note_of(kind, "its bases", bases, kind.__mro__)
+        for each in kind.__mro__:
+            if not is_library(each):
+                read = functools.partial(each.__dict__.get, key)
+                self._note_of(each, key, read, read())
+
+    def _note_of(self, owner: Any, what: str, read: Callable[[], Any], value: Any) -> None:
+        """Note once what an object or a class has; nothing that this holds."""
+        if len(self.noted) < _MOST and (what, id(owner)) not in self._found_of:
+            self._found_of.add((what, id(owner)))
+            name = getattr(owner, "__qualname__", type(owner).__qualname__)
+            self.noted.append(Noted(f"{name}: {what}", read, value))
 
     def _root(
         self, function: types.FunctionType, cells: dict[str, Any], name: str
@@ -192,9 +256,9 @@ class _Collector:
         self._note(name, read, value)
 
     def _note(self, name: str, read: Callable[[], Any], value: Any) -> None:
-        if len(self.noted) >= _MOST or name in self._names:
+        if len(self.noted) >= _MOST or (name, id(value)) in self._names:
             return
-        self._names.add(name)
+        self._names.add((name, id(value)))
         if isinstance(value, (*_PLAIN, np.ndarray)) or _is_cupy(value):
             self.noted.append(Noted(name, read, value))
         elif isinstance(value, (list, tuple, dict)):
@@ -206,7 +270,8 @@ class _Collector:
             self.look_into(name, value)
 
     def _note_items(self, name: str, read: Callable[[], Any], value: Any) -> None:
-        if id(value) in self._inside:
+        if id(value) in self._inside:  # what it holds is noted under another name
+            self.noted.append(Noted(name, read, value))
             return
         self._inside.add(id(value))
         self.noted.append(Noted(f"len({name})", functools.partial(_length, read), len(value)))
@@ -217,7 +282,7 @@ class _Collector:
 
 
 def _layers(value: Any) -> list[Any]:
-    """A value and what it wraps or is bound to: a method's object, a partial's arguments."""
+    """A value and what it wraps or is bound to, as a method is to its object."""
     found = [value]
     for layer in found:  # it grows meanwhile
         if len(found) > _DEEPEST:
@@ -225,10 +290,23 @@ def _layers(value: Any) -> list[Any]:
         if isinstance(layer, types.MethodType):
             found += [layer.__func__, layer.__self__]
         elif isinstance(layer, functools.partial):
-            found += [layer.func, *layer.args, *layer.keywords.values()]
+            found.append(layer.func)
         elif not isinstance(layer, type) and (inner := _wrapped(layer)) is not None:
             found.append(inner)
     return found
+
+
+def _defaults(function: types.FunctionType) -> Iterator[tuple[str, Callable[[], Any], Any]]:
+    """(parameter, how it is read again, value) of each default."""
+    code = function.__code__
+    behind = functools.partial(getattr, function, "__defaults__")
+    values = function.__defaults__ or ()
+    for place in range(-len(values), 0):
+        read = functools.partial(_read_step, behind, "item", place)
+        yield code.co_varnames[code.co_argcount + place], read, values[place]
+    named = functools.partial(getattr, function, "__kwdefaults__")
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield name, functools.partial(_read_step, named, "item", name), value
 
 
 def _wrapped(value: Any) -> Any:
@@ -252,10 +330,10 @@ def _present(value: Any) -> set[str]:
     return found.union(getattr(value, "__dict__", ()))
 
 
-def _methods(value: Any, key: str) -> Iterator[Any]:
-    """The functions that run where the attribute of an object is loaded or called."""
-    for kind in (value if isinstance(value, type) else type(value)).__mro__:
-        found = vars(kind).get(key)
+def _methods(kind: type, key: str) -> Iterator[Any]:
+    """The functions that run where the attribute of a class's objects is loaded or called."""
+    for each in kind.__mro__:
+        found = vars(each).get(key)
         if isinstance(found, property):
             yield found.fget
         elif isinstance(found, (staticmethod, classmethod)):
@@ -264,14 +342,14 @@ def _methods(value: Any, key: str) -> Iterator[Any]:
             yield found
 
 
-def _implicit(kind: type) -> Iterator[Any]:
+def _implicit(kind: type) -> Iterator[str]:
     """Methods that Python calls though no code names them, as ``__call__`` and ``__matmul__``."""
     for each in kind.__mro__:
         if not is_library(each):
             for key, found in vars(each).items():
                 special = key.startswith("__") and key.endswith("__") and key not in _NO_PART
                 if special and isinstance(found, types.FunctionType):
-                    yield found
+                    yield key
 
 
 def _length(read: Callable[[], Any]) -> int:
@@ -300,22 +378,15 @@ def _step(value: Any, kind: str, key: Any) -> Any:
     if isinstance(found, types.MemberDescriptorType):  # a slot
         return getattr(value, key, _MISSING)
     if isinstance(found, types.FunctionType):
-        return found if isinstance(value, types.ModuleType) else _MISSING
+        own = isinstance(value, (types.ModuleType, type)) or key in getattr(value, "__dict__", ())
+        return found if own else _MISSING  # else it is bound anew where it is loaded
     return _MISSING if hasattr(type(found), "__get__") else found
 
 
-def _unwrapped(value: Any) -> Any:
-    """The Python function inside of wrappers that say what they wrap."""
-    for _ in range(16):
-        inner = getattr(value, "__wrapped__", None) if not isinstance(value, type) else None
-        if isinstance(value, types.MethodType):
-            inner = value.__func__
-        if isinstance(value, functools.partial):
-            inner = value.func
-        if inner is None:
-            return value
-        value = inner
-    return value
+def _in_library(function: types.FunctionType) -> bool:
+    """Whether a function's code is no user's; a wrapper's ``__module__`` is what it wraps'."""
+    module = str(function.__globals__.get("__name__", ""))
+    return module.split(".")[0] in (*_OURS, *sys.stdlib_module_names)
 
 
 def is_library(value: Any) -> bool:

@@ -244,7 +244,8 @@ class JitFunction:
 
     def _make(self, call: Call, reason: str) -> Form:
         started = time.perf_counter()
-        captures = capture(self._function, _compiled_in(call))
+        given = [name.removeprefix("**") for name, _ in call.structure]  # type: ignore[union-attr]
+        captures = capture(self._function, _compiled_in(call), given)
         exact, traced = self._trace(call)
         captures.drop_changed()
         traced = replace(traced, pinned=_pins(captures, traced))

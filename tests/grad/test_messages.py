@@ -55,6 +55,33 @@ def test_jacobian_and_hessian_take_argnums_as_grad_does() -> None:
             np.testing.assert_allclose(rows[i][j], want[i][j])
 
 
+def test_what_is_exchanged_on_the_function() -> None:
+    def g(w: Any, k: float) -> Any:
+        return (w * k).sum()
+
+    def other(w: Any, k: float) -> Any:
+        return (w * w * k).sum()
+
+    ones = np.ones_like(W)
+    np.testing.assert_array_equal(ge2rt.grad(g)(W, 3.0), 3 * ones)
+    g.__code__ = other.__code__
+    np.testing.assert_array_equal(ge2rt.grad(g)(W, 3.0), 6 * W)
+    for gain in (5.0, 7.0):
+        g.__defaults__ = (gain,)
+        np.testing.assert_array_equal(ge2rt.grad(g)(W), 2 * gain * W)  # type: ignore[call-arg]
+
+
+def test_what_a_default_holds() -> None:
+    items = [2.0]
+
+    def g(w: Any, m: Any = items) -> Any:
+        return (w * m[0]).sum()
+
+    for value in (2.0, 4.0):
+        items[0] = value
+        np.testing.assert_array_equal(ge2rt.grad(g)(W), value * np.ones_like(W))
+
+
 def test_the_same_of_the_same_function_is_compiled_once() -> None:
     def f(w: Any) -> Any:
         return (w**2).sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import types
 from typing import Any
 
@@ -231,3 +232,101 @@ def test_recursion(build: Any) -> None:
 
     f = JitFunction(power, build=build, static=("n",))
     np.testing.assert_array_equal(f(X, 3), X * 16)
+
+
+def _agree(f: Any, plain: Any) -> None:
+    for _ in range(3):
+        np.testing.assert_allclose(f(X), plain(X))
+
+
+class _Gain:
+    def __init__(self) -> None:
+        self.value = 3.0
+
+
+@pytest.mark.parametrize("way", ["itself", "helper"])
+def test_what_is_exchanged_on_a_function(way: str, build: Any) -> None:
+    items, gain = [2.0], _Gain()
+
+    def scaled(x: Any, k: float = 2.0, m: Any = items, o: Any = gain, *, n: float = 1.0) -> Any:
+        return x * k + m[0] * n * o.value
+
+    def other(x: Any, k: float = 2.0, m: Any = None, o: Any = None, *, n: float = 1.0) -> Any:
+        return x - k
+
+    plain = scaled if way == "itself" else lambda x: scaled(x)
+    f = JitFunction(plain, build=build)
+    _agree(f, plain)
+    items[0] = 9.0
+    _agree(f, plain)
+    gain.value = 0.5
+    _agree(f, plain)
+    scaled.__defaults__ = (5.0, [7.0], gain)
+    _agree(f, plain)
+    scaled.__kwdefaults__ = {"n": 4.0}
+    _agree(f, plain)
+    scaled.__code__ = other.__code__
+    _agree(f, plain)
+
+
+def test_the_default_of_a_given_argument_does_not_count() -> None:
+    def g(x: Any, w: Any = WEIGHTS) -> Any:
+        return x * w
+
+    f = jit(g)
+    f(X, WEIGHTS * 2)
+    g.__defaults__ = (WEIGHTS * 3,)
+    f(X, WEIGHTS * 2)
+    assert f.stats().traces == 1
+    np.testing.assert_array_equal(f(X), X * 3)
+
+
+def _decorated(function: Any, factors: list[float]) -> Any:
+    @functools.wraps(function)
+    def wrapper(x: Any) -> Any:
+        return function(x) * factors[0] + SCALE
+
+    return wrapper
+
+
+@pytest.mark.parametrize("way", ["itself", "helper"])
+def test_every_layer_of_decorators(way: str, build: Any) -> None:
+    global SCALE
+    inner, outer, offset = [2.0], [3.0], [1.0]
+    made = _decorated(_decorated(lambda x: x + offset[0], inner), outer)
+    plain = made if way == "itself" else lambda x: made(x)
+    f = JitFunction(plain, build=build)
+    _agree(f, plain)
+    for each in (inner, outer, offset):
+        each[0] += 4.0
+        _agree(f, plain)
+    SCALE = 11.0
+    _agree(f, plain)
+
+
+def test_what_partials_bind(build: Any) -> None:
+    first = functools.partial(lambda x, k, items: x * k + items[0], k=2.0, items=[1.0])
+    second = functools.partial(lambda items, g, x: g(x) - items[0], [4.0], first)
+    f = JitFunction(second, build=build)
+    _agree(f, second)
+    first.keywords["items"][0] = 9.0
+    _agree(f, second)
+    second.args[0][0] = 7.0
+    _agree(f, second)
+    first.keywords["k"] = 3.0
+    _agree(f, second)
+
+
+def test_one_list_under_two_names() -> None:
+    first = [1.0]
+    second = first
+
+    def g(x: Any) -> Any:
+        return x * sum(first) + sum(second)
+
+    f = jit(g)
+    _agree(f, g)
+    second = [5.0]
+    _agree(f, g)
+    second[0] = 6.0
+    _agree(f, g)

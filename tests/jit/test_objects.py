@@ -262,3 +262,99 @@ def test_equal_plain_values_share_a_form() -> None:
     for pair in ((2.0, "a"), (float("2"), "a"), (2, "a"), (True, "a")):
         g(X, pair), g(X, pair)
     assert g.stats().traces == 3
+
+
+def _patchable() -> tuple[type, type, Any]:
+    """A class, one derived from it, and an object of that: each time others."""
+
+    class Base:
+        gain = 2.0
+
+        def helper(self, x: Any) -> Any:
+            return x * 2
+
+        def above(self, x: Any) -> Any:
+            return x + 1
+
+        @property
+        def k(self) -> float:
+            return 3.0
+
+        @staticmethod
+        def fixed(x: Any) -> Any:
+            return x - 4
+
+        @classmethod
+        def of_class(cls, x: Any) -> Any:
+            return x * cls.gain
+
+        def __call__(self, x: Any) -> Any:
+            return x + 100
+
+    class Derived(Base):
+        def above(self, x: Any) -> Any:
+            return super().above(x) * 2
+
+        def f(self, x: Any) -> Any:
+            called = self(x) + self.of_class(x)
+            return called + self.helper(x) * self.k + self.above(x) * self.fixed(x)
+
+    return Base, Derived, Derived()
+
+
+def _turn(base: type, derived: type, one: Any) -> None:
+    one.__class__ = type("Other", (derived,), {"helper": lambda self, x: x * 11})
+
+
+def _rebase(base: type, derived: type, one: Any) -> None:
+    derived.__bases__ = (type("Between", (base,), {"fixed": staticmethod(lambda x: x * 5)}),)
+
+
+PATCHES: dict[str, Callable[[Any, Any, Any], None]] = {
+    "a method": lambda base, derived, one: setattr(base, "helper", lambda self, x: x + 5),
+    "one that hides it": lambda base, derived, one: setattr(
+        derived, "helper", lambda self, x: x - 7
+    ),
+    "the object's own": lambda base, derived, one: setattr(one, "helper", lambda x: x * 9),
+    "what super() finds": lambda base, derived, one: setattr(base, "above", lambda self, x: x - 3),
+    "a property": lambda base, derived, one: setattr(base, "k", property(lambda self: 8.0)),
+    "a static method": lambda base, derived, one: setattr(base, "fixed", staticmethod(np.sin)),
+    "a class method": lambda base, derived, one: setattr(
+        base, "of_class", classmethod(lambda cls, x: x * 13)
+    ),
+    "a class's attribute": lambda base, derived, one: setattr(base, "gain", 6.0),
+    "the operator": lambda base, derived, one: setattr(base, "__call__", lambda self, x: x - 6),
+    "the class": _turn,
+    "the base": _rebase,
+}
+
+
+@pytest.mark.parametrize("way", ["static", "closure"])
+@pytest.mark.parametrize("patch", list(PATCHES))
+def test_methods_that_are_exchanged(way: str, patch: str) -> None:
+    base, derived, one = _patchable()
+    f, args = {
+        "static": lambda: (
+            JitFunction(derived.f, static=("self",), build=build_reference), (one, X),
+        ),
+        "closure": lambda: (JitFunction(lambda x: one.f(x), build=build_reference), (X,)),
+    }[way]()  # fmt: skip
+
+    def plain(*_: Any) -> Any:
+        return one.f(X)
+
+    _agree(f, plain, *args)
+    PATCHES[patch](base, derived, one)
+    _agree(f, plain, *args)
+    assert f.stats().traces == 2
+
+
+def test_a_function_that_an_object_holds() -> None:
+    one = _patchable()[2]
+    one.helper = lambda x: x * 9
+    f = jit(lambda x: one.f(x))
+    _agree(f, one.f, X)
+    one.helper = lambda x: x * 10
+    _agree(f, one.f, X)
+    del one.helper
+    _agree(f, one.f, X)

@@ -215,9 +215,10 @@ def derived(
     made = JitFunction(function, static=static, device=device, transform=transform)
     if not isinstance(function, types.FunctionType):
         return made  # a method's object may have changed
-    owner, known = function.__dict__.get(_KEPT, (None, {}))
-    if owner is not function:  # a wrapper has the attributes of what it wraps
-        known = {}
-        function.__dict__[_KEPT] = function, known
+    of = (function, function.__code__, function.__defaults__, function.__kwdefaults__)
+    then, known = function.__dict__.get(_KEPT, (of, {}))
+    if any(a is not b for a, b in zip(of, then, strict=True)):
+        known = {}  # exchanged; or a wrapper, which has the attributes of what it wraps
+    function.__dict__[_KEPT] = of, known
     kept: JitFunction = known.setdefault((kind, tuple(static), device), made)
     return kept

@@ -44,6 +44,7 @@ def _binary(ufunc: np.ufunc) -> Binary:
     def operator(self: Traced, other: Any) -> Any:
         if _defers(self, other):
             return NotImplemented
+        self.ask_beside(other, ufunc.__name__)
         return call_ufunc(ufunc, "__call__", (self, other), {})
 
     return operator
@@ -51,6 +52,7 @@ def _binary(ufunc: np.ufunc) -> Binary:
 
 def _reflected(ufunc: np.ufunc) -> Binary:
     def operator(self: Traced, other: Any) -> Any:
+        self.ask_beside(other, ufunc.__name__)
         return call_ufunc(ufunc, "__call__", (other, self), {})
 
     return operator
@@ -58,6 +60,7 @@ def _reflected(ufunc: np.ufunc) -> Binary:
 
 def _in_place(ufunc: np.ufunc) -> Binary:
     def operator(self: Traced, other: Any) -> Traced:
+        self.ask_beside(other, ufunc.__name__)
         return self.store(call_ufunc(ufunc, "__call__", (self, other), {}), ufunc.__name__)
 
     return operator
@@ -218,6 +221,11 @@ class Traced:
             raise Concretise(self.leaves)
         raise control_flow(asked, where(), got=str(self._node.type))
 
+    def ask_beside(self, other: Any, asked: str) -> None:
+        """Have a Python number's value known beside a sequence: ``[0] * n`` is no arithmetic."""
+        if self.weak and isinstance(other, (list, tuple, str, bytes)):
+            self.ask(asked)
+
     __bool__ = _asks("bool")
     __int__ = _asks("int")
     __float__ = _asks("float")
@@ -230,6 +238,9 @@ class Traced:
 
     def __contains__(self, value: object) -> bool:
         self.ask("in")
+
+    def __str__(self) -> str:
+        return format(self)
 
     def __format__(self, spec: str) -> str:
         if self.leaves or spec:
@@ -294,10 +305,17 @@ class Traced:
     __neg__, __pos__ = _unary(np.negative), _unary(np.positive)
     __abs__, __invert__ = _unary(np.absolute), _unary(np.invert)
 
-    def __pow__(self, exponent: Any, modulus: None = None) -> Any:
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if modulus is not None:
+            self._refuse_modulus()
         from ge2rt.jit.rules.pointwise import power_operator  # late: it needs this class
 
         return power_operator(self, exponent)
+
+    def _refuse_modulus(self) -> NoReturn:
+        if self.leaves:
+            raise Concretise(self.leaves)
+        raise not_covered("pow() with a modulus", where(), next_step="write x**n % modulus")
 
     def __rpow__(self, base: Any) -> Any:
         from ge2rt.jit.rules.pointwise import power_operator  # late: it needs this class

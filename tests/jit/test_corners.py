@@ -224,3 +224,34 @@ def test_stencils_in_a_loop_are_cut() -> None:
         return u
 
     np.testing.assert_allclose(jit(heat)(X), heat(X), rtol=1e-4, atol=1e-5)
+
+
+IN_PYTHON: dict[str, Any] = {
+    "a modulus": lambda x, n: x * pow(n, 2, 5),
+    "a list times a number": lambda x, n: x * len([0] * n),
+    "a number times a tuple": lambda x, n: x * sum(n * (1, 2)),
+    "a text times a number": lambda x, n: x * len("ab" * n),
+    "str()": lambda x, n: x * len(str(n)),
+    "%s": lambda x, n: x * len("%s" % n),  # noqa: UP031 # this is what is asked here
+    "format()": lambda x, n: x * len(f"{n}"),
+    "a comparison with a tuple": lambda x, n: x * (2 if n == (1, 2) else 3),
+}
+
+
+@pytest.mark.parametrize("name", IN_PYTHON)
+def test_what_only_python_does_with_a_number_is_compiled_in(name: str) -> None:
+    f = reference(IN_PYTHON[name])
+    x = np.arange(1.0, 4.0)
+    for n in (3, 12, 3):
+        np.testing.assert_array_equal(f(x, n), IN_PYTHON[name](x, n))
+    assert f.stats().traces == 2
+
+
+def test_a_modulus_of_an_array() -> None:
+    with pytest.raises(TypeError, match="modulus"):
+        reference(lambda x: pow(x, 2, 5))(np.arange(3))
+
+
+def test_a_sequence_beside_what_numpy_made_of_a_number() -> None:
+    f = reference(lambda x, n: x * (np.sqrt(n) * [1.0, 2.0]))
+    np.testing.assert_allclose(f(np.ones(2), 4), [2.0, 4.0])

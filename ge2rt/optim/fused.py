@@ -27,7 +27,7 @@ _MOST_PLANS = 64
 class Optimizer:
     """Parameters, their state, and one kernel that steps them.
 
-    ``params`` are leaves of one's own with ``requires_grad`` (f32, f16, bf16 or f64), or dicts
+    ``params`` are leaves of one's own with ``requires_grad`` (f32, f16 or bf16), or dicts
     ``{"params": [...], "lr": ...}`` with options of their own. ``lr`` is the rate; ``schedule``
     gives a factor of it for the number of steps done. ``weight_decay`` is a share of the parameter
     that counts as gradient, ``eps`` is added to a divisor. States are f32 and made at the first

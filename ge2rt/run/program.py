@@ -231,6 +231,7 @@ class Executable:
                 self._raise_found(run, arrays)
                 raise InvalidArgumentError(
                     "an index lies outside of its array", kernel=self.program.graph.name,
+                    where=f"step {run.step.label!r}",
                     next_step="indices must be in -n <= i < n along the axis that they index",
                 )  # fmt: skip
         raise InternalError("a fault without a flag")

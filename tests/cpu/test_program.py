@@ -350,9 +350,9 @@ def test_an_index_outside_is_a_value_error_that_names_the_step(native, take):
     bad = np.array([0, 9, 10, 3, 1], np.int32)
     for _ in range(2):  # and the next call is not hurt by it
         assert np.array_equal(exe.run([x, good, good])[0], 2 * x[good])
-        with pytest.raises(ValueError, match=r"take j: an index lies outside"):
+        with pytest.raises(ValueError, match=r"step 'take j': sample: an index lies outside"):
             exe.run([x, good, bad])
-        with pytest.raises(InvalidArgumentError, match=r"take i: an index lies outside"):
+        with pytest.raises(InvalidArgumentError, match=r"step 'take i': sample: an index lies outside"):
             exe.run([x, bad, good])
 
 
@@ -361,7 +361,7 @@ def test_the_native_call_tells_index_faults_too(take):
     call = exe.function(lambda *_: "missed", single=True)
     x, good = floats(10), np.arange(5, dtype=np.int32)
     assert np.array_equal(call(x, good, good), 2 * x[:5])
-    with pytest.raises(ValueError, match=r"take j: an index lies outside"):
+    with pytest.raises(ValueError, match=r"step 'take j': sample: an index lies outside"):
         call(x, good, good - 1)
     assert np.array_equal(call(x, good, good), 2 * x[:5])
 

@@ -53,9 +53,11 @@ def test_calls_that_differ_in_free_attributes_share_a_plan(plans_made: list[str]
 
 def test_zeros_of_both_signs_are_two_values() -> None:
     z = np.zeros(4, F32)
-    for low in (0.0, -0.0, 0.0):
-        y = ge2rt.launch("RANDOM", out=z.copy(), low=low, width=0.0)
-        assert (np.signbit(y) == np.signbit(np.float32(low) + np.float32(0))).all()
+    for value in (0.0, -0.0, 0.0):
+        y = ge2rt.launch("FILL", out=z.copy(), value=value)
+        assert (np.signbit(y) == np.signbit(value)).all()
+        drawn = ge2rt.launch("RANDOM", out=z.copy(), low=value, width=0.0)
+        assert not np.signbit(drawn).any()  # value + 0 * u
 
 
 def test_seeds_of_32_and_of_64_bits(plans_made: list[str]) -> None:

@@ -6,6 +6,7 @@ Whatever it does not recognise at a glance goes to the plan's slow path, which o
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -51,8 +52,8 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
     tests.append(f"not ({' | '.join(names)}) & {mask}")
     args = [names[i] + (f" + {offset}" if offset else "") for i, offset in target.pointers]
     scalars = [f"s{index}" for index in range(len(target.scalars))]
-    packed = f"pack({', '.join(args + scalars)})"
     scope: dict[str, Any] = {"pack": target.pack, "slow": slow, "launcher": target.launcher}
+    scope["too_large"] = struct.error
     scope.update(zip(scalars, target.scalars, strict=True))
     if target.native is not None:
         scope["context"] = target.native.context
@@ -60,18 +61,22 @@ def compile_fast(bound: Bound, target: Target, slow: Run) -> Run:
         tests.append("type(stream) is int and stream == 0")
         scope["fault"] = target.fault
         launch = [
-            f"status = native(context, {packed})",
+            "status = native(context, packed)",
             "if status == 0:",
             "    return 0",
             "fault(status)",
         ]
     else:
-        launch = [f"launcher({packed}, stream)", "return 0"]
+        launch = ["launcher(packed, stream)", "return 0"]
     body = [
         "def run(buffers, stream=0):",
         f"    if type(buffers) is list and len(buffers) == {len(names)}:",
         f"        {', '.join(names)}{',' if len(names) == 1 else ''} = buffers",
         f"        if {' and '.join(tests)}:",
+        "            try:",
+        f"                packed = pack({', '.join(args + scalars)})",
+        "            except too_large:",  # a pointer of more than 64 bits: told by the slow way
+        "                return slow(buffers, stream)",
         *(f"            {line}" for line in launch),
         "    return slow(buffers, stream)",
     ]

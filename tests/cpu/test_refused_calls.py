@@ -96,3 +96,13 @@ def test_a_query_without_attributes_lists_what_could_run(
     op: str, inputs: Any, output: Any, kernels: dict[str, int]
 ) -> None:
     assert ge2rt.query_capability(op, inputs, [output] if output else None) == kernels
+
+
+def test_a_repeated_launch_refuses_pointers_of_more_than_64_bits() -> None:
+    x, y = np.ones(8, F), np.zeros(8, F)
+    descs = {"buffers": [{"shape": [8], "dtype": "f32", "strides": [1]}] * 2}
+    for pointer, code in ((y.ctypes.data, 0), (2**70, -1), (2**64, -1), (y.ctypes.data, 0)):
+        assert ge2rt.launch_kernel("copy", [x.ctypes.data, pointer], descs, 0) == code
+        if code:
+            assert "'buffers[1]': pointer out of range" in str(ge2rt.last_error())
+    assert (y == 1).all()

@@ -42,23 +42,25 @@ class Row:
 
 def interleave(actions: dict[str, Callable[[], Any]], least: float = 0.02) -> dict[str, float]:
     """Median seconds of one call of each action over ``ROUNDS`` interleaved rounds."""
-    counts = {name: _repeats(action, least) for name, action in actions.items()}
+    counts = {name: repeats(action, least) for name, action in actions.items()}
     times: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(ROUNDS):
         for name, action in actions.items():
-            times[name].append(_time(action, counts[name]))
+            times[name].append(seconds_each(action, counts[name]))
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def _repeats(action: Callable[[], Any], least: float) -> int:
+def repeats(action: Callable[[], Any], least: float) -> int:
+    """How many calls take at least so many seconds."""
     action()
     count = 1
-    while (spent := _time(action, count) * count) < least and count < 10_000_000:
+    while (spent := seconds_each(action, count) * count) < least and count < 10_000_000:
         count = max(count * 2, int(count * least / max(spent, 1e-9) / 2))
     return count
 
 
-def _time(action: Callable[[], Any], count: int) -> float:
+def seconds_each(action: Callable[[], Any], count: int) -> float:
+    """Seconds of one of ``count`` calls."""
     repeat = range(count)
     start = time.perf_counter()
     for _ in repeat:

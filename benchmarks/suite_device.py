@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import suite_core
-from harness import Row, faster, interleave
+from harness import ROUNDS, Row, faster, interleave
 from suite_core import LARGE, _planned
 
 from ge2rt.build.compile import compile_text
@@ -96,44 +96,58 @@ def tree() -> list[Row]:
 
 
 _POOL = """
-import json, sys
+import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
-from harness import interleave
+from harness import repeats, seconds_each
 from suite_device import SPIN, _launcher
 launch = _launcher(SPIN, "spin", 32, 256)
 x = np.ones(32 * 256, np.float32)
-print(json.dumps(interleave({{str(n): (lambda n=n: launch(x, n)) for n in {rounds}}}, 0.05)))
+counts = {{}}
+for line in sys.stdin:
+    n = int(line)
+    if n not in counts:
+        counts[n] = repeats(lambda: launch(x, n), 0.05)
+    print(seconds_each(lambda: launch(x, n), counts[n]), flush=True)
 """
 
 
-def pool() -> list[Row]:
-    """The same launches with one thread and with two, in processes of their own."""
-    rounds = _rounds_for((30e-6, 1e-3))
-    code = _POOL.format(folder=os.path.dirname(__file__), rounds=list(rounds))
-    found = {}
-    for threads in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=True, capture_output=True, text=True,
-            env={**os.environ, "GE2RT_THREADS": threads},
+class _Spinner:
+    """A process that launches the spin kernel with so many threads when it is told to."""
+
+    def __init__(self, threads: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _POOL.format(folder=os.path.dirname(__file__))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "GE2RT_THREADS": str(threads)},
         )  # fmt: skip
-        found[threads] = json.loads(done.stdout)
+
+    def seconds(self, rounds: int) -> float:
+        """Seconds of one launch with so many rounds, as it measures some 50 ms of them."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(rounds, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def pool() -> list[Row]:
+    """The same launches with one thread and with two, in two processes that take turns."""
+    spinners = {"ge2rt": _Spinner(2), "one thread": _Spinner(1)}
     rows = []
-    for n, (what, bar) in zip(rounds, (("30 us", 0.95), ("1 ms", 1.7)), strict=True):
-        times = {"ge2rt": found["2"][str(n)], "one thread": found["1"][str(n)]}
+    for target, what, bar in ((30e-6, "30 us", 0.95), (1e-3, "1 ms", 1.7)):
+        rounds = max(int(target / spinners["one thread"].seconds(1000) * 1000), 1)
+        found: dict[str, list[float]] = {name: [] for name in spinners}
+        for _ in range(ROUNDS):
+            for name, spinner in spinners.items():
+                found[name].append(spinner.seconds(rounds))
+        times = {name: statistics.median(values) for name, values in found.items()}
         rows.append(faster(f"pool, kernel of {what}", times, "one thread", bar))
+    for spinner in spinners.values():
+        spinner.end()
     return rows
-
-
-def _rounds_for(targets: tuple[float, ...]) -> list[int]:
-    """Loop counts for which the spin kernel takes about that long on one thread."""
-    code = _POOL.format(folder=os.path.dirname(__file__), rounds=[1000])
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True,
-        env={**os.environ, "GE2RT_THREADS": "1"},
-    )  # fmt: skip
-    one = json.loads(done.stdout)["1000"] / 1000
-    return [max(int(target / one), 1) for target in targets]
 
 
 _CUDASIM = """

@@ -10,10 +10,16 @@ may read them through a local variable.
 
 from __future__ import annotations
 
+import array
+import collections
+import contextvars
 import functools
 import inspect
+import operator
 import sys
+import threading
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +33,15 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtyp
 _BY_VALUE = (frozenset, slice, range)
 _MOST = 4096  # values noted a function; what lies beyond is not seen
 _OURS = ("numpy", "ge2rt", "cupy")
+_SEQUENCES = (list, tuple, collections.deque, collections.UserList)
+_MAPPINGS = (dict, collections.UserDict, collections.ChainMap, types.MappingProxyType)
+_HOLDERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (  # and how to see what they hold
+    (bytearray, bytes), (array.array, bytes), (memoryview, memoryview.tobytes),
+    (contextvars.ContextVar, lambda variable: variable.get(None)),
+    (weakref.ref, lambda reference: reference()),
+    (weakref.ProxyType, lambda proxy: proxy.__repr__.__self__),
+    (operator.attrgetter, lambda getter: getter.__reduce__()[1]),
+)  # fmt: skip
 _DEEPEST = 64  # layers of wrappers
 _CALLABLE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
 _NO_PART = frozenset({  # these make, show and compare objects: they are no part of a computation
@@ -227,7 +242,7 @@ class _Collector:
         """Note once what an object or a class has; nothing that this holds."""
         if len(self.noted) < _MOST and (what, id(owner)) not in self._found_of:
             self._found_of.add((what, id(owner)))
-            name = getattr(owner, "__qualname__", type(owner).__qualname__)
+            name = (owner if isinstance(owner, type) else type(owner)).__qualname__
             self.noted.append(Noted(f"{name}: {what}", read, value))
 
     def _root(
@@ -259,14 +274,24 @@ class _Collector:
         if len(self.noted) >= _MOST or (name, id(value)) in self._names:
             return
         self._names.add((name, id(value)))
+        if isinstance(value, str) and value.isidentifier():
+            self._attributes.add(value)  # it may be what getattr is asked for
         if isinstance(value, (*_PLAIN, np.ndarray)) or _is_cupy(value):
             self.noted.append(Noted(name, read, value))
-        elif isinstance(value, (list, tuple, dict)):
+            if isinstance(value, np.ndarray):  # whose shape may be set
+                layout = functools.partial(_read_with, _layout, read)
+                self.noted.append(Noted(f"{name}.shape", layout, _layout(value)))
+        elif isinstance(value, (*_SEQUENCES, *_MAPPINGS)):
             self._note_items(name, read, value)
         elif isinstance(value, (set, frozenset)):
             self.noted.append(Noted(name, lambda: frozenset(read()), frozenset(value)))
         elif not isinstance(value, types.ModuleType):  # another object is another value
             self.noted.append(Noted(name, read, value))
+            for kind, held in _HOLDERS:
+                if isinstance(value, kind):
+                    self._note(f"content of {name}", functools.partial(_read_with, held, read),
+                               held(value))  # fmt: skip
+                    return
             self.look_into(name, value)
 
     def _note_items(self, name: str, read: Callable[[], Any], value: Any) -> None:
@@ -275,7 +300,7 @@ class _Collector:
             return
         self._inside.add(id(value))
         self.noted.append(Noted(f"len({name})", functools.partial(_length, read), len(value)))
-        keys = list(value) if isinstance(value, dict) else range(len(value))
+        keys = list(value) if isinstance(value, _MAPPINGS) else range(len(value))
         for key in keys:
             self._note(f"{name}[{key!r}]", functools.partial(_read_step, read, "item", key),
                        value[key])  # fmt: skip
@@ -338,8 +363,12 @@ def _methods(kind: type, key: str) -> Iterator[Any]:
             yield found.fget
         elif isinstance(found, (staticmethod, classmethod)):
             yield found.__func__
+        elif isinstance(found, functools.cached_property):
+            yield found.func
         elif callable(found) and not isinstance(found, type):
             yield found
+        elif isinstance(getter := getattr(type(found), "__get__", None), types.FunctionType):
+            yield getter
 
 
 def _implicit(kind: type) -> Iterator[str]:
@@ -350,6 +379,15 @@ def _implicit(kind: type) -> Iterator[str]:
                 special = key.startswith("__") and key.endswith("__") and key not in _NO_PART
                 if special and isinstance(found, types.FunctionType):
                     yield key
+
+
+def _layout(array: np.ndarray[Any, Any]) -> frozenset[Any]:
+    """What of an array may be set in place, as a value that is compared."""
+    return frozenset([("shape", array.shape), ("strides", array.strides), ("dtype", array.dtype)])
+
+
+def _read_with(held: Callable[[Any], Any], read: Callable[[], Any]) -> Any:
+    return held(read())
 
 
 def _length(read: Callable[[], Any]) -> int:
@@ -371,6 +409,8 @@ def _step(value: Any, kind: str, key: Any) -> Any:
             return _MISSING
     if isinstance(value, (np.ndarray, *_PLAIN)):
         return _MISSING
+    if isinstance(value, threading.local):
+        return vars(value).get(key, _MISSING)
     try:
         found = inspect.getattr_static(value, key)
     except AttributeError:

@@ -33,8 +33,12 @@ def chains(code: types.CodeType) -> tuple[tuple[str, tuple[Any, ...]], ...]:
 
 @functools.lru_cache(maxsize=512)
 def attributes(code: types.CodeType) -> frozenset[str]:
-    """Names of all attributes that the code loads, of whatever object; nested functions too."""
+    """Names of all attributes that the code loads, of whatever object; nested functions too.
+
+    Texts in it that may be names count: ``getattr(x, "k")``, ``vars(x)["k"]``.
+    """
     own = {row.argval for row in dis.get_instructions(code) if row.opname in _ANY_ATTRIBUTE}
+    own |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
     inner = [attributes(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     return frozenset(own).union(*inner)
 

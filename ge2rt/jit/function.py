@@ -18,6 +18,7 @@ from ge2rt.jit.arguments import ArrayKey, Binder, Call, StaticKey, array_key
 from ge2rt.jit.backend import Build, Built, default_build
 from ge2rt.jit.captures import Captures, capture, is_library
 from ge2rt.jit.compiled import Compiled, Form
+from ge2rt.jit.intervals import BITS, TooWide
 from ge2rt.jit.quick import MISS
 from ge2rt.jit.scope import active, current
 from ge2rt.jit.substitute import substituted
@@ -133,6 +134,7 @@ class JitFunction:
         self._lock = ForkLock(reentrant=True)
         self._forms: OrderedDict[Hashable, Form] = OrderedDict()
         self._concrete: dict[Hashable, frozenset[int]] = {}
+        self._tightness: dict[Hashable, int] = {}  # which of BITS traces of a key are for
         self._held: dict[Hashable, TracedCall] = {}  # which integers the forms of a key are for
         self._quick: tuple[Callable[..., Any], ...] = ()  # for positional arguments
         self._named: tuple[Callable[..., Any], ...] = ()  # for keywords as well
@@ -193,6 +195,7 @@ class JitFunction:
             self._forms.clear()
             self._concrete.clear()
             self._held.clear()
+            self._tightness.clear()
             self._families.clear()
             self._quick = self._named = ()
             self._by_shape.clear()
@@ -276,9 +279,14 @@ class JitFunction:
             exact = call.with_static(places) if places else call
             try:
                 traced = trace_call(
-                    self._function, self._binder, exact, self.__name__, self._transform
-                )
+                    self._function, self._binder, exact, self.__name__, self._transform,
+                    bits=BITS[self._tightness.get(base, 0)],
+                )  # fmt: skip
             except Concretise as wanted:
+                tightness = self._tightness.get(base, 0) + 1
+                if isinstance(wanted, TooWide) and tightness < len(BITS):
+                    self._tightness[base] = tightness
+                    continue
                 places = places | wanted.leaves
                 self._concrete[base] = self._concrete.get(base, frozenset()) | wanted.leaves
                 continue

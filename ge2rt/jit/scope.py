@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import types
 from collections.abc import Hashable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ class Trace:
     arguments. ``pinned`` are arrays whose content shaped the graph, each with a copy of it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, bits: int) -> None:
         self.name = name
         self.closed = False
         self.captured: list[Any] = []
@@ -39,6 +40,7 @@ class Trace:
         self.symbols: dict[int, Any] = {}  # id of a captured array -> the symbol in its place
         self.copies: dict[int, tuple[Any, Any]] = {}  # id of a function -> it, and its copy
         self.substitutes = True  # whether captured arrays are replaced by symbols
+        self.bits = bits  # of Python integers in arithmetic, see jit/intervals.py
         self.ranges: dict[int, tuple[int, int]] = {}  # leaf -> values that the graph is for
         self.arguments: list[tuple[int, Any]] = []  # (leaf, its symbol)
         self.changed: list[int] = []  # leaves that were written, in order
@@ -132,6 +134,18 @@ def where() -> str:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
+
+
+def asked_by_own_code() -> bool:
+    """Whether the caller was called by this library, or by Python's for it."""
+    frame = sys._getframe(2)
+    while frame is not None and _is_pythons(frame):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None and frame.f_code.co_filename.startswith(_OWN)
+
+
+def _is_pythons(frame: types.FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).split(".")[0] in sys.stdlib_module_names
 
 
 def emit(op: str, *inputs: Node, **attrs: Hashable) -> Node:

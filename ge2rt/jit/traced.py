@@ -16,7 +16,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidTypeError
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import ControlFlowError, control_flow, not_covered
-from ge2rt.jit.scope import Trace, current, where
+from ge2rt.jit.scope import Trace, asked_by_own_code, current, where
 from ge2rt.jit.table import call_function, call_ufunc
 
 
@@ -61,7 +61,8 @@ def _reflected(ufunc: np.ufunc) -> Binary:
 def _in_place(ufunc: np.ufunc) -> Binary:
     def operator(self: Traced, other: Any) -> Traced:
         self.ask_beside(other, ufunc.__name__)
-        return self.store(call_ufunc(ufunc, "__call__", (self, other), {}), ufunc.__name__)
+        result = call_ufunc(ufunc, "__call__", (self, other), {})
+        return result if self.weak else self.store(result, ufunc.__name__)  # a number has no memory
 
     return operator
 
@@ -98,17 +99,18 @@ class Traced:
     """A symbolic array of a trace in progress.
 
     ``weak`` is int or float for what stands for a Python number, whose dtype gives way to others.
-    ``leaves`` are the Python numbers of the call that it is made of, if of nothing else.
+    ``leaves`` are the Python numbers of the call that it is made of, if of nothing else, and
+    ``span`` is between what it lies where these are integers and it is a result of them.
     """
 
     __array_priority__ = 1000.0
     __slots__ = (
-        "__weakref__", "_node", "_trace", "leaves", "memory", "origin", "version", "weak",
+        "__weakref__", "_node", "_trace", "leaves", "memory", "origin", "span", "version", "weak",
     )  # fmt: skip
 
     def __init__(
         self, node: Node, *, memory: Memory | None = None, weak: type | None = None,
-        leaves: frozenset[int] = frozenset(),
+        leaves: frozenset[int] = frozenset(), span: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
         self._node = node
         self._trace: Trace = current()
@@ -116,6 +118,7 @@ class Traced:
         self.version = self.memory.version
         self.weak = weak
         self.leaves = leaves
+        self.span = span
         self.origin: Any = None  # (array, index) of a view made by indexing
 
     # -- what it stands for --------------------------------------------------------------------
@@ -142,8 +145,6 @@ class Traced:
         from ge2rt.jit.promote import fitted  # late: it needs this class
 
         node = fitted(value, self, name)
-        if self.weak:
-            return Traced(node, weak=self.weak, leaves=self.leaves)  # Python numbers never change
         self.memory.version += 1
         self.memory.writer = where()
         self.memory.last = self
@@ -213,6 +214,13 @@ class Traced:
 
     def __repr__(self) -> str:
         return f"<traced {self._node.type}>"
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """For ``isinstance(n, int)`` in the user's code: a Python number of the call is one."""
+        if self.weak and self.leaves and not asked_by_own_code():
+            raise Concretise(self.leaves)
+        return Traced
 
     # -- what is not known while tracing ---------------------------------------------------------
     def ask(self, asked: str) -> NoReturn:
@@ -323,7 +331,8 @@ class Traced:
         return power_operator(base, self)
 
     def __ipow__(self, exponent: Any) -> Traced:  # type: ignore[misc] # pow() has a third operand
-        return self.store(self**exponent, "power")
+        result = self**exponent
+        return result if self.weak else self.store(result, "power")
 
     def __round__(self, digits: int = 0) -> Any:
         self.ask("round()")

@@ -16,6 +16,7 @@ from ge2rt.jit import rules
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey
 from ge2rt.jit.explain import explained
 from ge2rt.jit.faults import CapturedWriteError
+from ge2rt.jit.intervals import BITS
 from ge2rt.jit.promote import full, lift
 from ge2rt.jit.scope import Trace, tracing
 from ge2rt.jit.substitute import substituted
@@ -106,15 +107,18 @@ class TracedCall:
 def trace_call(
     function: Callable[..., Any], binder: Binder, call: Call, name: str,
     transform: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
+    *, bits: int = BITS[0],
 ) -> TracedCall:  # fmt: skip
     """Run ``function``, or what ``transform`` makes of it, on symbols for the call's leaves.
+
+    Python integers that take part in arithmetic are those of so many ``bits``.
 
     At first what it captured is replaced by symbols too. Where that does not do (it asks for values
     of captured arrays, or hands them to functions that are not covered) it is run once more, with
     these as they are.
     """
     try:
-        first = Trace(name)
+        first = Trace(name, bits)
         try:
             return _trace(function, binder, call, first, transform)
         except CapturedWriteError:
@@ -122,7 +126,7 @@ def trace_call(
         except Exception:  # whatever it was: the second run tells it, if it comes again
             if not first.symbols:
                 raise
-        plain = Trace(name)
+        plain = Trace(name, bits)
         plain.substitutes = False
         return _trace(function, binder, call, plain, transform)
     except (TypeError, ValueError) as fault:

@@ -352,7 +352,7 @@ def test_an_index_outside_is_a_value_error_that_names_the_step(native, take):
         assert np.array_equal(exe.run([x, good, good])[0], 2 * x[good])
         with pytest.raises(ValueError, match=r"step 'take j': sample: an index lies outside"):
             exe.run([x, good, bad])
-        with pytest.raises(InvalidArgumentError, match=r"step 'take i': sample: an index lies outside"):
+        with pytest.raises(InvalidArgumentError, match=r"step 'take i': sample: an index lies"):
             exe.run([x, bad, good])
 
 

@@ -13,7 +13,7 @@ from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidTypeError
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import OutsideError, not_covered
-from ge2rt.jit.promote import broadcast, cast, full, joint, lift, view
+from ge2rt.jit.promote import broadcast, cast, full, joint, lift, shape_of, view
 from ge2rt.jit.rules.shapes import axes_of, axis_of, ravel, reshaped, transposed
 from ge2rt.jit.scope import current, emit, where
 from ge2rt.jit.table import refuse_type, rule
@@ -247,7 +247,7 @@ def take(
     a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Traced:
     """``numpy.take``; ``mode`` may be raise (ValueError when it runs), clip or wrap."""
-    value = ravel(a) if axis is None else lift(a)
+    value = ravel(a) if axis is None or not shape_of(a) else lift(a)  # a number as one element
     place = axis_of(0 if axis is None else axis, value.ndim)
     index = lift(np.zeros(0, np.int64) if _is_nothing(indices) else indices)
     if index.weak:

@@ -12,6 +12,7 @@ import numpy as np
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.ir.graph import Node
+from ge2rt.jit.intervals import result_span
 from ge2rt.jit.promote import (
     Kind,
     cast,
@@ -53,20 +54,23 @@ class Pointwise:
         kinds = tuple(kind_of(value) for value in values)
         if ufunc.__name__ == "power":
             _know_exponent(kinds, values[1])
+        leaves, span = _leaves(values), None
+        if dtype is None and all(kind is int for kind in kinds):
+            span = result_span(ufunc.__name__, values, leaves)
         loop = resolve(ufunc, kinds, dtype)
         shape = common_shape(*values)
         nodes = [materialise(v, d, shape) for v, d in zip(values, loop, strict=False)]
         made = self.build(nodes, dtype_of(loop[-1]).name)
         weak = _weak_result(kinds, loop[-1]) if dtype is None else None
-        leaves = _leaves(values)
+        span = span if weak is int else None
         if isinstance(made, tuple):
-            return tuple(Traced(node, weak=weak, leaves=leaves) for node in made)
-        return Traced(made, weak=weak, leaves=leaves)
+            return tuple(Traced(node, weak=weak, leaves=leaves, span=span) for node in made)
+        return Traced(made, weak=weak, leaves=leaves, span=span)
 
 
 def _know_exponent(kinds: tuple[Kind, ...], exponent: Any) -> None:
     """Have a Python exponent of integers compiled in: a negative one is refused, as by NumPy."""
-    whole = all(kind is int or (kind is not float and np.dtype(kind).kind in "iu")
+    whole = all(kind is int or (kind is not float and np.dtype(kind).kind in "iub")
                 for kind in kinds)  # fmt: skip
     if whole and isinstance(exponent, Traced) and exponent.leaves:
         exponent.ask("**")
@@ -303,6 +307,8 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 
 def power_operator(base: Any, exponent: Any) -> Any:
     """``base ** exponent``, with NumPy's short cuts for the exponents 2, 1, 0.5 and -1."""
+    if kind_of(base) == np.bool_ and isinstance(exponent, Traced) and exponent.leaves:
+        exponent.ask("**")  # the dtype of the result depends on it
     if type(exponent) in (int, float) and not base.weak:
         short = _POWERS.get(float(exponent))
         whole = type(exponent) is int and exponent == 2  # 2.0 makes floats of integers

@@ -56,6 +56,11 @@ class Optimizer:
         ]
         return f"{type(self).__name__}({self.steps} steps)" + "".join(lines)
 
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """``groups``, by PyTorch's name: options may be set there."""
+        return self.groups
+
     def zero_grad(self) -> None:
         """Forget the gradients."""
         for group in self.groups:
@@ -138,6 +143,20 @@ class Optimizer:
             if name not in held:
                 held[name] = zeros(parameter.shape, dtype="f32", device=parameter.device)
         return tuple(held[name] for name in names)
+
+    # -- copies ----------------------------------------------------------------------------------
+    def __getstate__(self) -> dict[str, Any]:
+        """States in the order of the parameters, whose copies have other ids; no plans."""
+        known = [(self.state.get(id(p)), self.done.get(id(p))) for _, p in self._named()]
+        return {**vars(self), "state": known, "done": {}, "_plans": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, state={})
+        for (_, parameter), (held, done) in zip(self._named(), state["state"], strict=True):
+            if held is not None:
+                self.state[id(parameter)] = held
+            if done is not None:
+                self.done[id(parameter)] = done
 
     # -- resuming --------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
@@ -223,6 +242,13 @@ class SGD(Optimizer):
 
     def _names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("momentum",) if options["momentum"] else ()
+
+    def _move(self, moved: Sequence[Tensor], options: Mapping[str, Any]) -> None:
+        if options["momentum"]:  # one that was given later begins with the gradient as well
+            fresh = [each for each in moved if "momentum" not in self.state.get(id(each), {})]
+            super()._move(fresh, {**options, "step": 1})
+            moved = [each for each in moved if not any(each is other for other in fresh)]
+        super()._move(moved, options)
 
     def _attrs(self, options: Mapping[str, Any]) -> dict[str, Any]:
         attrs = dict(options)

@@ -32,12 +32,20 @@ NETWORKS: Mapping[str, str] = {
     "Transformer": "nn.MultiHeadAttention, nn.LayerNorm and nn.Linear make one",
 }  # fmt: skip
 
+_TENSOR_METHODS = {
+    "mul": "multiply", "sub": "subtract", "div": "divide", "true_divide": "divide",
+    "neg": "negative", "clamp": "clip", "eq": "equal", "ne": "not_equal", "lt": "less",
+    "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
 TENSORS: Mapping[str, str] = {
     **{name: f"use x.astype({ours!r})" for name, ours in _DTYPES.items()},
     "dim": "use x.ndim", "numel": "use x.size", "element_size": "use x.itemsize",
     "cpu": "use x.to('cpu')", "cuda": "use x.to('cuda:0')", "type": "use x.astype(dtype)",
     "data": "use x.detach()", "t": "use x.T", "copy": "use x.clone()", "ravel": "use x.flatten()",
-    "grad_fn": "use x.history", "view_as": "use x.view(other.shape)",
+    **{name: f"use x.{ours}(...)" for name, ours in _TENSOR_METHODS.items()},
+    **{f"{name}_": f"use x.{ours}_(...)" for name, ours in _TENSOR_METHODS.items()},
+    "mm": "use x @ y", "bmm": "use x @ y", "grad_fn": "use x.history",
+    "view_as": "use x.view(other.shape)",
 }  # fmt: skip
 
 

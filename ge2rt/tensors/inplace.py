@@ -32,16 +32,19 @@ def shadow(x: Tensor) -> Tensor:
 
 
 def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
-    """Write a result over ``x``, which takes on its history, or none where it has none."""
+    """Write a result over ``x``, which takes on its history; without one its gradient is zero."""
     recorded = dispatch.mode.recording and (result.requires_grad or wants_gradient(x))
     if recorded and x._base is not None:
         from ge2rt.tensors.through import write_through  # late: it needs this module
 
         return write_through(x, result, what)
+    if recorded and not result.requires_grad:
+        from ge2rt.tensors.through import write_over  # late: it needs this module
+
+        result = write_over(shadow(x), fitted(x, result, what))
     copy_into(x, result, what)
     if recorded:
-        x.history = _history(result, x) if result.requires_grad else None
-        x.requires_grad = result.requires_grad
+        x.history, x.requires_grad = _history(result, x), True
     return x
 
 

@@ -1,7 +1,8 @@
-"""Writing into a view while a derivative is recorded: the base is what changes.
+"""Writing while a derivative is recorded, into a view or over a whole tensor by constants.
 
-The base becomes ``where(mask, written, base)``, so that its gradient is zero where it was written
-and goes on to what was written there; the view shows the new base from then on.
+Of a view the base is what changes: it becomes ``where(mask, written, base)``, so that its
+gradient is zero where it was written and goes on to what was written there; the view shows the new
+base from then on.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
     return view
 
 
+def write_over(before: Tensor, source: Tensor) -> Tensor:
+    """``source``, as what became of ``before``: whatever is computed from it, that does not count.
+
+    As in PyTorch, its gradient is zero then, not none.
+    """
+    written: Tensor = dispatch.call(_OVER, (before, source), {})
+    return written
+
+
 def _seen_from(base: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
     """Of each element of the base its number in the view, or -1; and the other way round."""
     from ge2rt.tensors.making import tensor  # late: it needs this module's users
@@ -73,6 +83,11 @@ def _shown(base: Any, places: Any) -> Any:
     return base.reshape(-1)[places]
 
 
+def _over(before: Any, source: Any) -> Any:
+    return np.where(np.ones(before.shape, np.bool_), source, before)
+
+
+_OVER = Operator("fill", "indexing", _over, inspect.signature(_over), (), "a write over a tensor")
 _WRITTEN = Operator(
     "write", "indexing", _written, inspect.signature(_written), (), "a write into a view"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -225,3 +226,18 @@ def test_empty_views_and_a_tensor_onto_itself(capfd: Any) -> None:
     y.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [1, 1, 1])
     assert "overlaps" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda y: y.zero_(), lambda y: y.fill_(math.nan), lambda y: y.copy_(ge2rt.ones(4)),
+     lambda y: y.__setitem__(slice(None), 2.0)],
+)  # fmt: skip
+def test_what_a_whole_write_hides_has_a_gradient_of_zero(write: Any) -> None:
+    w = ge2rt.tensor(np.arange(4, dtype=np.float32), requires_grad=True)
+    y = w * 2
+    earlier = y + 0  # was computed from what y was before
+    write(y)
+    assert y.requires_grad
+    (y.sum() + (earlier * 3).sum()).backward()
+    np.testing.assert_array_equal(w.grad.numpy(), np.full(4, 6, np.float32))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -284,3 +286,48 @@ def test_jitted_steps_with_buffers_are_the_eager_ones() -> None:
     for name, value in eager.state_dict().items():
         for other in ({**shared, **buffers}, {**weights, **moved}):
             np.testing.assert_allclose(other[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-6)
+
+
+MAKERS: dict[str, Any] = {
+    "SGD": lambda p: optim.SGD(p, 0.1, 0.9), "plain": lambda p: optim.SGD(p, 0.1),
+    "AdamW": lambda p: optim.AdamW(p, 0.01), "RMSprop": lambda p: optim.RMSprop(p, centered=True),
+}  # fmt: skip
+
+
+def _steps(model: Any, optimiser: Any, count: int) -> Any:
+    x = ge2rt.tensor(np.linspace(-1, 1, 12, dtype=F32).reshape(4, 3))
+    for _ in range(count):
+        optimiser.zero_grad()
+        (model(x) ** 2).sum().backward()
+        optimiser.step()
+    return model.weight.detach().numpy()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_copy_goes_on_alone(name: str, copied: Any) -> None:
+    nn.manual_seed(3)
+    model = nn.Linear(3, 2)
+    optimiser = MAKERS[name](model.parameters())
+    before = np.array(_steps(model, optimiser, 2))
+    other_model, other = copied((model, optimiser))
+    assert other.param_groups[0]["params"][0] is other_model.weight
+    went_on = np.array(_steps(other_model, other, 3))
+    np.testing.assert_array_equal(model.weight.detach().numpy(), before)
+    np.testing.assert_array_equal(_steps(model, optimiser, 3), went_on)
+    assert other.steps == optimiser.steps == 5
+
+
+def test_a_momentum_that_is_given_later_begins_with_the_gradient() -> None:
+    p = nn.Parameter(np.zeros(2, F32))
+    optimiser = optim.SGD([p], 1.0, dampening=0.5)
+    want, v = np.zeros(2, F32), np.zeros(2, F32)
+    for step, momentum in enumerate((0.0, 0.0, 0.5, 0.5, 0.5)):
+        optimiser.param_groups[0]["momentum"] = momentum
+        g = np.array([1.0, 2.0 + step], F32)
+        p.grad = ge2rt.tensor(g)
+        optimiser.step()
+        if momentum:  # PyTorch's rule: the first one is the gradient, whatever the dampening
+            v = g if step == 2 else momentum * v + 0.5 * g
+        want = want - (v if momentum else g)
+        np.testing.assert_allclose(p.detach().numpy(), want, rtol=1e-6)

@@ -88,9 +88,32 @@ class DeviceArray:
             self.device.memory.write(made.address, self.get().tobytes())
         return made
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write at a NumPy index, by way of the host: all memory that the array spans is copied."""
+        low, high = self._span()
+        data = bytearray(self.device.memory.read(self.address + low, high - low))
+        shown = np.ndarray(self.shape, self.dtype, data, -low if self.nbytes else 0, self.strides)
+        parts = index if isinstance(index, tuple) else (index,)
+        shown[tuple(map(_on_host, parts))] = _on_host(value)
+        if data:
+            self.device.memory.write(self.address + low, memoryview(data))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """BufferError: there is no library that knows the memory of such a device."""
+        raise BufferError(f"memory of {self.device.name} has no DLPack form; copy it: x.to('cpu')")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """As :meth:`__dlpack__`."""
+        self.__dlpack__()
+        raise AssertionError
+
     def _span(self) -> tuple[int, int]:
         item = self.dtype.itemsize
         return byte_span(self.shape, [step // item for step in self.strides], item)
 
     def __repr__(self) -> str:
         return f"<DeviceArray {self.dtype}{list(self.shape)} on {self.device.name}>"
+
+
+def _on_host(value: Any) -> Any:
+    return value.get() if isinstance(value, DeviceArray) else value

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from reprlib import recursive_repr
 from typing import Any, TypeVar
 
+from ge2rt.base.dtypes import DTYPES, dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.scope import active, where
 from ge2rt.jit.traced import Traced
 from ge2rt.tensors import inplace
-from ge2rt.tensors.making import tensor
+from ge2rt.tensors.making import move_, tensor
 from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
 
@@ -114,6 +115,26 @@ class Module:
     def eval(self) -> Module:
         """Switch training off."""
         return self.train(False)
+
+    def to(self, device: str | None = None, dtype: Any = None) -> Module:
+        """Move all parameters, buffers and gradients; to ``dtype`` those that hold floats.
+
+        ``device`` may be left out: ``module.to("f16")``. The parameters stay the same objects; make
+        optimisers afterwards, since their states do not move. InvalidTypeError for a dtype that is
+        no float, nothing is moved then.
+        """
+        if isinstance(device, str) and device in DTYPES:
+            device, dtype = None, device
+        if dtype is not None and not dtype_of(dtype).is_float:
+            raise InvalidTypeError(
+                "the parameters of a module can only be floats", argument="dtype", got=str(dtype),
+                next_step="choose f16, bf16, f32 or f64",
+            )  # fmt: skip
+        for _, value in (*self.named_parameters(), *self.named_buffers()):
+            for each in (value, value.grad):
+                if isinstance(each, Tensor):
+                    move_(each, device, dtype if each.dtype.is_float else None)
+        return self
 
     def apply(self, change: Callable[[Module], Any]) -> Module:
         """Call ``change`` with every module, those below first; the module itself is returned."""

@@ -14,6 +14,7 @@ from ge2rt.faces import launch
 from ge2rt.optim.checks import refuse_traced
 from ge2rt.optim.fused import batches
 from ge2rt.optim.gradients import scale_, writable
+from ge2rt.tensors.making import empty
 from ge2rt.tensors.tensor import Tensor
 
 _EPS = 1e-6  # as in the kernel
@@ -55,9 +56,10 @@ def _launched(gradients: Any, max_norm: float, norm_type: float) -> float:
     The largest finite ``max_norm`` asks for the norm alone: it changes no gradients but those with
     a norm that is not finite, and these to what the joint norm makes of them.
     """
-    norm = np.zeros((), np.float64)  # the norm of f32 gradients can be larger than f32 holds
-    launch("CLIP_GRAD_NORM", out=(*(g.array for g in gradients), norm), max_norm=max_norm,
+    # the norm of f32 gradients can be larger than f32 holds
+    norm = empty((), dtype="f64", device=gradients[0].device)
+    launch("CLIP_GRAD_NORM", out=(*(g.array for g in gradients), norm.array), max_norm=max_norm,
            norm_type=norm_type)  # fmt: skip
     for gradient in gradients:
         gradient.storage().version += 1
-    return float(norm)
+    return float(norm.numpy())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,11 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.tensors import dispatch, inplace, views
 from ge2rt.tensors import geometry as geo
+from ge2rt.tensors.making import on, tensor, to
 from ge2rt.tensors.operators import Operator
 from ge2rt.tensors.outside import refuse_outside
 from ge2rt.tensors.tensor import Tensor
+from ge2rt.tensors.through import write_at
 
 
 def get(x: Tensor, index: Any) -> Tensor:
@@ -22,6 +26,11 @@ def get(x: Tensor, index: Any) -> Tensor:
         made = geo.indexed(x.geometry, index)
         return views.view(x, "slice", made, index=views.hidden(index))
     arrays, rest = _parted(index)
+    if not x._device.accepts("cpu"):  # indices of the host go where they are used
+        arrays = [
+            to(each, x.device) if isinstance(each, Tensor) else on(each, x._device)
+            for each in arrays
+        ]
     result: Tensor = dispatch.call(_READ, (x, arrays), {"rest": rest})
     return result
 
@@ -46,29 +55,55 @@ def put(x: Tensor, index: Any, value: Any) -> None:
         result = dispatch.call(table()["where"], (mask, given, inplace.shadow(x)), {})
         inplace.replace(x, result, "assignment")
         return
-    inplace.refuse_recorded(x, "assignment at indices")
-    _put_at(x, index, value)
+    given = value if isinstance(value, Tensor) else inplace.like(value, x)
+    if dispatch.mode.recording and (inplace.wants_gradient(x) or given.requires_grad):
+        _put_recorded(x, index, given)
+    else:
+        _put_at(x, index, given)
 
 
-def _put_at(x: Tensor, index: Any, value: Any) -> None:
+def _put_at(x: Tensor, index: Any, given: Tensor) -> None:
     """Write at arrays of indices: by the library whose array the tensor is."""
     arrays, rest = _parted(index)
-    given = inplace.source_of(x, value)
     inplace.refuse_cast(x, given, "assignment")
-    plain = [dispatch.bare(each) for each in arrays]
-    where = tuple(
-        plain[part[1]] if isinstance(part, tuple) and part[0] == "array"
+    with _telling(x, given):
+        x.array[_joined([dispatch.bare(each) for each in arrays], rest)] = given.array
+    x.storage().version += 1
+
+
+def _put_recorded(x: Tensor, index: Any, given: Tensor) -> None:
+    """As :func:`_put_at`, with a record: of equal indices the last one counts."""
+    arrays, rest = _parted(index)
+    hosts = [each.detach().numpy() if isinstance(each, Tensor) else each for each in arrays]
+    with _telling(x, given):
+        places = np.arange(x.size).reshape(x.shape)[_joined(hosts, rest)]
+    source = inplace.shaped(x, given, places.shape, "assignment")
+    if not places.size:
+        return
+    inside = np.full(x.size, -1)
+    inside[places.reshape(-1)] = np.arange(places.size)
+    changed = write_at(inplace.shadow(x), source, tensor(inside.reshape(x.shape), "i64", x.device))
+    inplace.replace(x, changed, "assignment")
+
+
+def _joined(arrays: Sequence[Any], rest: Sequence[Any]) -> tuple[Any, ...]:
+    """The index again whose parts :func:`_parted` gave."""
+    return tuple(
+        arrays[part[1]] if isinstance(part, tuple) and part[0] == "array"
         else views.unhidden((part,))[0]
         for part in rest
     )  # fmt: skip
+
+
+@contextmanager
+def _telling(x: Tensor, given: Tensor) -> Iterator[None]:
     try:
-        x.array[where] = given.array
+        yield
     except (IndexError, ValueError) as fault:
         raise InvalidArgumentError(
             f"assignment: {fault}", got=f"values {list(given.shape)} into {list(x.shape)}",
             next_step="indices must be in -n <= i < n, and the values broadcast to their places",
         ) from None  # fmt: skip
-    x.storage().version += 1
 
 
 def _parted(index: Any) -> tuple[list[Any], tuple[Any, ...]]:
@@ -96,12 +131,7 @@ def _refuse_mask(array: Any) -> None:
 
 
 def _read(x: Any, arrays: Any, rest: Any) -> Any:
-    parts = [
-        arrays[part[1]] if isinstance(part, tuple) and part[0] == "array"
-        else views.unhidden((part,))[0]
-        for part in rest
-    ]  # fmt: skip
-    return x[tuple(parts)]
+    return x[_joined(arrays, rest)]
 
 
 _READ = Operator("index", "indexing", _read, inspect.signature(_read), ("rest",), "x[index]")

@@ -65,15 +65,6 @@ def wants_gradient(x: Tensor) -> bool:
     return x.requires_grad or (x._base is not None and x._base.requires_grad)
 
 
-def refuse_recorded(x: Tensor, what: str) -> None:
-    """ValueError for values written into part of what has a history, which would not know of it."""
-    if dispatch.mode.recording and wants_gradient(x):
-        raise InvalidArgumentError(
-            f"{what}: values are written into a tensor whose derivative is recorded",
-            next_step="write y = ge2rt.ops.where(mask, value, x), or wrap it in ge2rt.no_grad()",
-        )
-
-
 def refuse_leaf(x: Tensor, what: str) -> None:
     """ValueError for a leaf whose gradient is wanted: its first value would be lost."""
     if dispatch.mode.recording and x.requires_grad and x.history is None:
@@ -120,13 +111,18 @@ def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
 
 def fitted(x: Tensor, source: Tensor, what: str) -> Tensor:
     """``source`` in the shape and dtype of ``x``, recorded, if it may be written there."""
+    refuse_overlap(x, what)
+    return shaped(x, source, x.shape, what)
+
+
+def shaped(x: Tensor, source: Tensor, shape: Sequence[int], what: str) -> Tensor:
+    """``source`` in the dtype of ``x`` and in the shape of the part where it is written."""
     from ge2rt.tensors.making import astype
     from ge2rt.tensors.views import expand
 
     refuse_cast(x, source, what)
-    refuse_overlap(x, what)
-    _spread(source.detach(), x.shape, what)
-    return expand(astype(source, x.dtype), x.shape)
+    _spread(source.detach(), tuple(shape), what)
+    return expand(astype(source, x.dtype), tuple(shape))
 
 
 def refuse_overlap(x: Tensor, what: str) -> None:
@@ -186,17 +182,6 @@ def _copy(x: Tensor, source: Tensor) -> None:
 def put(x: Tensor, value: Any) -> None:
     """What ``x[...] = value`` does for a view ``x``."""
     replace(x, value if isinstance(value, Tensor) else like(value, x), "assignment")
-
-
-def source_of(x: Tensor, value: Any) -> Tensor:
-    """A value to be written into ``x`` at indices; one with a derivative is refused."""
-    source = value if isinstance(value, Tensor) else like(value, x)
-    if source.requires_grad and dispatch.mode.recording:
-        raise InvalidArgumentError(
-            "a value with a derivative is written at indices, which records nothing",
-            next_step="use a slice, or build the tensor by ge2rt.where, concat or stack",
-        )
-    return source
 
 
 def like(value: Any, x: Tensor) -> Tensor:

@@ -194,6 +194,15 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
     return on(np.asarray(made.detach().numpy(), order="C"), get_device(device))
 
 
+def move_(x: Tensor, device: str | None, dtype: Any = None) -> Tensor:
+    """``x`` itself, moved: its memory is another from now on, what shared it keeps the old one."""
+    made = to(x.detach(), device, dtype)
+    if made._device is not x._device or made.dtype != x.dtype:
+        x._array, x._device = made._array, made._device
+        x._storage = x._geometry = None
+    return x
+
+
 def _clone(x: Any) -> Any:
     return np.copy(x)
 

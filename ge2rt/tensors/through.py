@@ -36,12 +36,18 @@ def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
         return view
     inside, places = _seen_from(base, view)
     before = inplace.shadow(base)
-    changed = dispatch.call(_WRITTEN, (before, source, inside), {})
+    changed = write_at(before, source, inside)
     inplace.copy_into(base, changed, what)
     base.history, base.requires_grad = changed.history, True
     shown = dispatch.call(_SHOWN, (base, places), {})
     view.history, view.requires_grad, view._born = shown.history, True, base.history
     return view
+
+
+def write_at(before: Tensor, source: Tensor, inside: Tensor) -> Tensor:
+    """``before`` with elements of ``source``: ``inside`` has their numbers, or -1."""
+    written: Tensor = dispatch.call(_WRITTEN, (before, source, inside), {})
+    return written
 
 
 def write_over(before: Tensor, source: Tensor) -> Tensor:

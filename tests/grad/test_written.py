@@ -77,7 +77,30 @@ def set_to_zero(np: Any, x: Any) -> Any:
     return y * x
 
 
+def rows_at_indices(np: Any, x: Any) -> Any:
+    y = x * x
+    y[[0, 2]] = x[1] * 3  # one row into both
+    y[[3, 1], [2, -1]] = 7.0
+    return y * y
+
+
+def the_last_of_equal_indices(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    y[[1, 1, 0]] = x[1:] * 2
+    return y * x
+
+
+def a_view_at_indices(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    turned = y.T[::-1]
+    turned[:, [0, 3]] = x[:2].T * x[1:3].T
+    return y * y
+
+
 CASES = [
+    rows_at_indices,
+    the_last_of_equal_indices,
+    a_view_at_indices,
     where_a_mask_holds,
     set_to_zero,
     a_row_from_another,

@@ -245,3 +245,21 @@ def test_what_is_refused() -> None:
         made.load_state_dict({"steps": 3})
     with pytest.raises(AttributeError, match="no operator"):
         nn.Activation("nonsense")
+
+
+def test_a_module_changes_its_dtype() -> None:
+    model = nn.Linear(3, 2)
+    model.register_buffer("count", np.arange(3))
+    model(ge2rt.ones(1, 3)).sum().backward()
+    before = model.weight.detach().numpy()
+    held = model.weight
+    model.to("f16")
+    assert model.weight is held
+    assert [str(t.dtype) for t in (model.weight, model.weight.grad, model.count)] == [
+        "f16", "f16", "i64",
+    ]  # fmt: skip
+    np.testing.assert_array_equal(model.weight.detach().numpy(), before.astype(np.float16))
+    assert str(model(ge2rt.ones(1, 3, dtype="f16")).dtype) == "f16"
+    with pytest.raises(InvalidTypeError, match=r"can only be floats.*got i32"):
+        model.to(dtype="i32")
+    assert str(model.weight.dtype) == "f16"

@@ -161,3 +161,50 @@ def test_an_operator_of_its_own(far: Far) -> None:
     x = ge2rt.ones(3, device="far")
     np.testing.assert_array_equal((-x).numpy(), [10, 10, 10])
     np.testing.assert_array_equal((x * 2).numpy(), [2, 2, 2])
+
+
+def test_it_is_written_at_indices_and_by_jitted_functions(far: Far) -> None:
+    values = RNG.standard_normal((3, 4)).astype(F32)
+    y = ge2rt.tensor(values, device="far")
+    want = values.copy()
+    for index in ([0, 2], (slice(None), [1, -1]), np.array([[1, 0]])):
+        y[index] = want[index] = 5
+    y[ge2rt.tensor([1], device="far")] = ge2rt.tensor(values[:1], device="far")
+    want[[1]] = values[:1]
+    turned = y.T[::-1]
+    turned[[0, 1], [1, 2]] = 7
+    want.T[::-1][[0, 1], [1, 2]] = 7
+    np.testing.assert_array_equal(y.numpy(), want)
+    np.testing.assert_array_equal(y[[0, -1]].numpy(), want[[0, -1]])
+    np.testing.assert_array_equal(y[ge2rt.tensor([2, 0])].numpy(), want[[2, 0]])
+
+    @ge2rt.jit
+    def double(a: Any) -> Any:
+        a += 1
+        return a * 2
+
+    np.testing.assert_array_equal(double(y).numpy(), (want + 1) * 2)
+    np.testing.assert_array_equal(y.numpy(), want + 1)
+    with pytest.raises(BufferError, match=r"no DLPack form; copy it: x\.to\('cpu'\)"):
+        np.from_dlpack(y)
+
+
+def test_a_module_moves_there_and_is_trained(far: Far) -> None:
+    values = RNG.standard_normal((5, 4)).astype(F32)
+
+    def trained(device: str) -> tuple[float, Any]:
+        ge2rt.nn.manual_seed(4)
+        model = ge2rt.nn.Sequential(ge2rt.nn.Linear(4, 3), ge2rt.nn.LayerNorm(3))
+        first = next(model.parameters())
+        assert model.to(device) is model
+        assert next(model.parameters()) is first
+        assert {p.device for p in model.parameters()} == {ge2rt.get_device(device).name}
+        optimiser = ge2rt.optim.AdamW(model.parameters(), 0.1)
+        (model(ge2rt.tensor(values, device=device)) ** 3).sum().backward()
+        norm = ge2rt.optim.clip_grad_norm_(model.parameters(), 0.5)
+        optimiser.step()
+        return norm, first.detach().numpy()
+
+    (norm, here), (far_norm, there) = trained("cpu"), trained("far")
+    assert norm == pytest.approx(far_norm, rel=1e-6)
+    np.testing.assert_allclose(there, here, rtol=1e-6)

@@ -22,7 +22,7 @@ import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -76,18 +76,40 @@ def _same_number(now: Any, then: Any) -> bool:
     return bool(now == then) and repr(now) == repr(then)  # 0.0 is not -0.0
 
 
+Layout: TypeAlias = tuple[str, Any, tuple[Any, ...]]  # name, array, what may be set in place
+
+
+def layout_of(array: Any) -> tuple[Any, ...]:
+    """What of an array may be set in place, besides its elements."""
+    return array.shape, array.strides, array.dtype
+
+
 @dataclass
 class Captures:
     """All values that a function's code names."""
 
     noted: list[Noted] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
 
     def changed(self) -> str:
         """Name of a value that is not what it was; empty if none."""
         for each in self.noted:
             if not each.unchanged():
                 return each.name
+        for name, held, layout in self.layouts:
+            if layout_of(held) != layout:
+                return f"{name}.shape"
         return ""
+
+    def watch_layouts(self, inputs: Collection[Any]) -> None:
+        """Note the shapes of arrays that the code can reach, but for the ``inputs`` of its graph.
+
+        Those are compared as inputs are; of others it may have read the shape alone.
+        """
+        known = {id(array) for array in inputs}
+        self.layouts = [
+            (name, held, layout_of(held)) for name, held in self.arrays if id(held) not in known
+        ]  # fmt: skip
 
     def drop_changed(self) -> None:
         """Forget what is not what it was: the function itself changes it, as a counter is."""
@@ -278,9 +300,6 @@ class _Collector:
             self._attributes.add(value)  # it may be what getattr is asked for
         if isinstance(value, (*_PLAIN, np.ndarray)) or _is_cupy(value):
             self.noted.append(Noted(name, read, value))
-            if isinstance(value, np.ndarray):  # whose shape may be set
-                layout = functools.partial(_read_with, _layout, read)
-                self.noted.append(Noted(f"{name}.shape", layout, _layout(value)))
         elif isinstance(value, (*_SEQUENCES, *_MAPPINGS)):
             self._note_items(name, read, value)
         elif isinstance(value, (set, frozenset)):
@@ -379,11 +398,6 @@ def _implicit(kind: type) -> Iterator[str]:
                 special = key.startswith("__") and key.endswith("__") and key not in _NO_PART
                 if special and isinstance(found, types.FunctionType):
                     yield key
-
-
-def _layout(array: np.ndarray[Any, Any]) -> frozenset[Any]:
-    """What of an array may be set in place, as a value that is compared."""
-    return frozenset([("shape", array.shape), ("strides", array.strides), ("dtype", array.dtype)])
 
 
 def _read_with(held: Callable[[Any], Any], read: Callable[[], Any]) -> Any:

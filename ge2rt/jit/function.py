@@ -251,6 +251,7 @@ class JitFunction:
         captures = capture(self._function, _compiled_in(call), given)
         exact, traced = self._trace(call)
         captures.drop_changed()
+        captures.watch_layouts(traced.captured)
         traced = replace(traced, pinned=_pins(captures, traced))
         family = self._families.setdefault(exact.family, Family())
         built = self._build(

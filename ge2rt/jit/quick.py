@@ -19,6 +19,7 @@ from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.shapes import contiguous_strides
 from ge2rt.device.array import DeviceArray
 from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried, essence
+from ge2rt.jit.captures import layout_of
 from ge2rt.jit.trees import Branch, Structure
 
 NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -157,6 +158,8 @@ def write_quick(
     writer.require(f"len(_a) == {count}" + (f" and len(_k) == {len(names)}" if names else ""))
     for noted in form.captures.noted:
         writer.require(f"{writer.name(noted.read)}() is {writer.name(noted.value)}")
+    for _, array, layout in form.captures.layouts:
+        writer.require(f"{writer.name(layout_of)}({writer.name(array)}) == {writer.name(layout)}")
     for expression, (_, structure) in zip(expressions, form.call.structure, strict=True):
         writer.take_apart(expression, structure)
     arrays = [writer.leaves[place] for place in form.traced.inputs]

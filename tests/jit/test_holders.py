@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from ge2rt.jit import jit
+from ge2rt.jit.quick import MISS
 
 X = np.ones(3, np.float32)
 
@@ -119,3 +120,20 @@ def test_a_change_is_seen(name: str) -> None:
     change()
     np.testing.assert_array_equal(compiled(X), function(X))
     assert not np.array_equal(function(X), before)
+
+
+def test_many_captured_arrays_keep_the_quick_way() -> None:
+    weights = {f"w{number}": np.ones(3, np.float32) for number in range(40)}
+
+    def total(x: Any) -> Any:
+        for weight in weights.values():
+            x = x + weight
+        return x
+
+    compiled = jit(total)
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(X), np.full(3, 41, np.float32))
+    (quick,) = compiled._quick
+    assert quick(X) is not MISS
+    weights["w0"].resize((1, 3), refcheck=False)  # as an input it is compared as inputs are
+    np.testing.assert_array_equal(compiled(X), np.full((1, 3), 41, np.float32))

@@ -51,6 +51,11 @@ class ArrayKey:
 
 
 @dataclass(frozen=True)
+class ScalarKey(ArrayKey):
+    """A NumPy scalar: an array without axes that nothing changes."""
+
+
+@dataclass(frozen=True)
 class NumberKey:
     """A Python number whose value is passed on each call; it is weak in promotion."""
 
@@ -178,7 +183,7 @@ class Binder:
             kind = self.signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 named += [(f"**{key}", item) if key not in self.static else (key, item)
-                          for key, item in sorted(value.items())]  # fmt: skip
+                          for key, item in value.items()]  # fmt: skip
             elif self.apart and name in kwargs:
                 named.append((f"**{name}", value))
             else:
@@ -213,7 +218,7 @@ def leaf_key(leaf: Any, name: str, *, static: bool) -> LeafKey:
     if isinstance(leaf, np.ndarray) or _lies_elsewhere(leaf):
         return array_key(leaf, name)
     if isinstance(leaf, np.generic):
-        return ArrayKey((), None, _dtype_name(leaf, name), "cpu")
+        return ScalarKey((), None, _dtype_name(leaf, name), "cpu")
     if isinstance(leaf, Traced):
         return NumberKey(Traced)  # of a call that is inlined
     if isinstance(leaf, _STATIC):
@@ -230,7 +235,7 @@ def leaf_key(leaf: Any, name: str, *, static: bool) -> LeafKey:
 def static_key(value: Any, name: str = "") -> StaticKey:
     """The key of a value that is compiled in; TypeError where it cannot be compared."""
     try:
-        hash(value)
+        hash(essence(value) if isinstance(value, slice) else value)
     except TypeError:
         raise InvalidTypeError(
             "a static argument must be hashable", argument=name, got=type(value).__name__,
@@ -251,6 +256,8 @@ def essence(value: Any) -> Hashable:
     if _is_record(value):
         fields = dataclasses.fields(value)
         return type(value), tuple(essence(getattr(value, each.name)) for each in fields)
+    if isinstance(value, slice):  # has no hash before Python 3.12
+        return slice, essence(value.start), essence(value.stop), essence(value.step)
     if type(value) in _VALUES or isinstance(value, np.generic):
         return type(value), value, repr(value)
     if isinstance(value, (np.dtype, enum.Enum)):

@@ -13,7 +13,7 @@ from typing import Any
 
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_ANY_ATTRIBUTE = _ATTRIBUTES | {"LOAD_SUPER_ATTR"}
+_ANY_ATTRIBUTE = _ATTRIBUTES | {"LOAD_SUPER_ATTR", "IMPORT_FROM"}
 
 
 def named_in(code: types.CodeType) -> tuple[str, ...]:
@@ -40,6 +40,14 @@ def attributes(code: types.CodeType) -> frozenset[str]:
     own = {row.argval for row in dis.get_instructions(code) if row.opname in _ANY_ATTRIBUTE}
     own |= {text for text in code.co_consts if isinstance(text, str) and text.isidentifier()}
     inner = [attributes(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return frozenset(own).union(*inner)
+
+
+@functools.lru_cache(maxsize=512)
+def imported(code: types.CodeType) -> frozenset[str]:
+    """Names of the modules that the code imports while it runs; nested functions too."""
+    own = {row.argval for row in dis.get_instructions(code) if row.opname == "IMPORT_NAME"}
+    inner = [imported(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     return frozenset(own).union(*inner)
 
 

@@ -20,8 +20,8 @@ from ge2rt.jit.arguments import (
     settled,
 )
 from ge2rt.jit.backend import Built
-from ge2rt.jit.captures import Captures
 from ge2rt.jit.faults import RangeError
+from ge2rt.jit.noted import Captures
 from ge2rt.jit.quick import NUMBERS, missed, write_quick
 from ge2rt.jit.tracing import TracedCall
 from ge2rt.jit.trees import LEAF
@@ -113,7 +113,7 @@ class Form:
         native = self.built.function(missed, single=result.single)
         if native is None:
             return write_quick(self, binder, style, None)
-        plain = all(isinstance(key, ArrayKey) for key in self.call.keys)
+        plain = all(type(key) is ArrayKey for key in self.call.keys)
         flat = all(structure == LEAF for _, structure in self.call.structure)  # type: ignore[union-attr]
         bare = not (style[1] or self.captures.noted or self.traced.captured)
         if plain and flat and bare and (result.single or result.flat):

@@ -16,10 +16,12 @@ from ge2rt.base.text import counted, show
 from ge2rt.jit.adapters import ADAPTERS, adapter_of
 from ge2rt.jit.arguments import ArrayKey, Binder, Call, StaticKey, array_key
 from ge2rt.jit.backend import Build, Built, default_build
-from ge2rt.jit.captures import Captures, capture, is_library
+from ge2rt.jit.captures import capture
 from ge2rt.jit.compiled import Compiled, Form
 from ge2rt.jit.intervals import BITS, TooWide
+from ge2rt.jit.noted import Captures
 from ge2rt.jit.quick import MISS
+from ge2rt.jit.reflection import is_library
 from ge2rt.jit.scope import active, current
 from ge2rt.jit.substitute import substituted
 from ge2rt.jit.traced import Concretise

@@ -16,9 +16,10 @@ from ge2rt.jit.traced import Concretise, Traced
 
 Span: TypeAlias = tuple[int, int]  # least and most
 
-BITS = (61, 31, 20, 15, 12)  # what is tried in turn: products of two, three, four, five are exact
+# of integers, tried in turn: products of two, three, four, five of them are exact
+BITS = (61, 31, 20, 15, 12, 6)
 _ALL: Span = (-(2**63), 2**63 - 1)
-_EXACT: Span = (-(2**53), 2**53)  # integers that become f64 without rounding
+EXACT: Span = (-(2**53), 2**53)  # integers that become f64 without rounding
 _MOST_BITS = 4096  # of a bound: 7**n is not worked out for any n
 
 
@@ -27,24 +28,36 @@ class TooWide(Concretise):
 
 
 def result_span(name: str, values: Sequence[Any], leaves: frozenset[int]) -> Span | None:
-    """Between what the result of a ufunc of Python integers lies; None where it is no integer.
+    """Between what the result of a ufunc of Python numbers lies; None where it is no integer.
 
     The integers of the call that it is made of are narrowed as needed; :class:`TooWide` where that
     does not do.
     """
-    wide = [_span(value, _ALL) for value in values]
-    if name in _COMPARISONS:
-        return _checked(None, wide, leaves)
-    if name == "divide":
-        return _checked(None, [_span(value, _EXACT, tighten=True) for value in values], leaves)
+    whole = [value for value in values if _is_whole(value)]
+    if name == "divide" or (name in COMPARISONS and len(whole) < len(values)):
+        # these are worked out in f64, Python's are exact
+        _require(EXACT, [_span(value, EXACT, tighten=True) for value in whole], leaves)
+        return None
+    wide = [_span(value, _ALL) for value in whole]
+    _require(_ALL, wide, leaves)
     spanned = _RULES.get(name)
-    if spanned is None:
-        return _ALL
+    if len(whole) < len(values) or spanned is None:
+        return None
     found = spanned(wide)
     if not _holds(_ALL, found):
         bits = current().bits
         found = spanned([_span(v, (-(2**bits), 2**bits - 1), tighten=True) for v in values])
-    return _checked(found, wide, leaves)
+    _require(_ALL, [found], leaves)
+    return found
+
+
+def hold(value: Traced, bounds: Span) -> None:
+    """Have a Python integer lie within bounds; :class:`TooWide` where that may not be so."""
+    _require(bounds, [_span(value, bounds, tighten=True)], value.leaves)
+
+
+def _is_whole(value: Any) -> bool:
+    return value.weak is int if isinstance(value, Traced) else isinstance(value, int)
 
 
 def _span(value: Any, bounds: Span, *, tighten: bool = False) -> Span:
@@ -61,12 +74,9 @@ def _span(value: Any, bounds: Span, *, tighten: bool = False) -> Span:
     return current().ranges.get(leaf, bounds)
 
 
-def _checked(found: Span | None, operands: list[Span], leaves: frozenset[int]) -> Span | None:
-    """``found``, if that and all operands fit into 64 bits."""
-    spans = [*operands, *([] if found is None else [found])]
-    if leaves and not all(_holds(_ALL, span) for span in spans):
+def _require(bounds: Span, spans: list[Span], leaves: frozenset[int]) -> None:
+    if leaves and not all(_holds(bounds, span) for span in spans):
         raise TooWide(leaves)
-    return found
 
 
 def _holds(outer: Span, inner: Span) -> bool:
@@ -134,4 +144,4 @@ _RULES: dict[str, Rule] = {
     "floor_divide": _quotient, "remainder": _quotient, "divmod": _quotient,
 }  # fmt: skip
 
-_COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}

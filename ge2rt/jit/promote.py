@@ -13,9 +13,10 @@ from ge2rt.base.errors import Ge2rtError, InvalidTypeError
 from ge2rt.base.shapes import broadcast_shapes
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import RangeError
+from ge2rt.jit.intervals import EXACT, hold
 from ge2rt.jit.scope import current, emit, where
 from ge2rt.jit.table import refuse_type
-from ge2rt.jit.traced import Concretise, Traced, shared
+from ge2rt.jit.traced import Traced, shared
 
 Kind: TypeAlias = "np.dtype[Any] | type"  # a dtype, or int or float for a weak number
 
@@ -30,7 +31,7 @@ _CASTING_HINT = "cast explicitly, e.g. x.astype(numpy.float32)"
 def kind_of(value: Any) -> Kind:
     """What promotion sees of a value; TypeError for what is neither array nor number."""
     if isinstance(value, Traced):
-        return value.weak or value.dtype
+        return value.weak if value.weak in (int, float) else value.dtype
     if isinstance(value, bool):
         return np.dtype(np.bool_)
     if isinstance(value, (int, float)) and not isinstance(value, np.generic):
@@ -229,12 +230,12 @@ def fitting(value: Traced, dtype: Any) -> Traced:
     Another value of it, and one computed from such integers, is compiled in.
     """
     element = dtype_of(dtype)
-    if value.weak is int and value.leaves and element.is_integer and element.name != "i64":
-        if value.node.op != "input":
-            raise Concretise(value.leaves)
-        info = np.iinfo(element.numpy)
-        (leaf,) = value.leaves
-        current().narrow(leaf, int(info.min), int(info.max))
+    if value.weak is int and value.leaves and element.name not in ("i64", "f64"):
+        if element.is_integer:
+            info = np.iinfo(element.numpy)
+            hold(value, (int(info.min), min(int(info.max), 2**63 - 1)))
+        elif element.is_float:
+            hold(value, EXACT)  # NumPy rounds to f64 first
     return value
 
 

@@ -18,8 +18,16 @@ import numpy as np
 from ge2rt.base.dtypes import DTYPES
 from ge2rt.base.shapes import contiguous_strides
 from ge2rt.device.array import DeviceArray
-from ge2rt.jit.arguments import ArrayKey, Binder, NumberKey, StaticKey, carried, essence
-from ge2rt.jit.captures import layout_of
+from ge2rt.jit.arguments import (
+    ArrayKey,
+    Binder,
+    NumberKey,
+    ScalarKey,
+    StaticKey,
+    carried,
+    essence,
+)
+from ge2rt.jit.noted import layout_of
 from ge2rt.jit.trees import Branch, Structure
 
 NUMBERS = {int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -83,13 +91,19 @@ class _Writer:
         self.require(f"type({local}) is {self.name(kind)}")
         if not dataclasses.is_dataclass(kind):
             self.require(f"len({local}) == {len(structure.parts)}")
+        if issubclass(kind, dict):  # equal keys in another order are another tree
+            self.require(f"tuple({local}) == {self.name(tuple(structure.names))}")
         for part, place in zip(structure.parts, _places(structure), strict=True):
             key = self.name(place[1])
             self.take_apart(f"{local}.{place[1]}" if place[0] else f"{local}[{key}]", part)
 
     def _leaf(self, expression: str) -> None:
         key = self.keys[len(self.leaves)]
-        if isinstance(key, ArrayKey):
+        if isinstance(key, ScalarKey):
+            local, kind = self.let(expression), DTYPES[key.dtype].numpy.type
+            self.require(f"type({local}) is {self.name(kind)}")
+            self.leaves.append(f"{self.name(np.asarray)}({local})")
+        elif isinstance(key, ArrayKey):
             self.leaves.append(self.array(expression, key))
         elif isinstance(key, NumberKey):
             local = self.let(expression)
@@ -157,7 +171,10 @@ def write_quick(
     count, names = style
     writer.require(f"len(_a) == {count}" + (f" and len(_k) == {len(names)}" if names else ""))
     for noted in form.captures.noted:
-        writer.require(f"{writer.name(noted.read)}() is {writer.name(noted.value)}")
+        if noted.fresh:
+            writer.require(f"{writer.name(noted.unchanged)}()")
+        else:
+            writer.require(f"{writer.name(noted.read)}() is {writer.name(noted.value)}")
     for _, array, layout in form.captures.layouts:
         writer.require(f"{writer.name(layout_of)}({writer.name(array)}) == {writer.name(layout)}")
     for expression, (_, structure) in zip(expressions, form.call.structure, strict=True):
@@ -213,6 +230,9 @@ def _expressions(
         return None
     count, names = style
     parameters: Mapping[str, inspect.Parameter] = binder.signature.parameters
+    free = [name for name, _ in structure if name.startswith("**")]
+    if len(free) > 1 and any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return None  # their order counts, too
     order = list(parameters)
     found = []
     for name, _ in structure:

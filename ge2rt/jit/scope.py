@@ -40,6 +40,7 @@ class Trace:
         self.symbols: dict[int, Any] = {}  # id of a captured array -> the symbol in its place
         self.copies: dict[int, tuple[Any, Any]] = {}  # id of a function -> it, and its copy
         self.substitutes = True  # whether captured arrays are replaced by symbols
+        self.asked: BaseException | None = None  # what wants known values, if anything does
         self.bits = bits  # of Python integers in arithmetic, see jit/intervals.py
         self.ranges: dict[int, tuple[int, int]] = {}  # leaf -> values that the graph is for
         self.arguments: list[tuple[int, Any]] = []  # (leaf, its symbol)

@@ -18,8 +18,8 @@ import numpy as np
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidTypeError
-from ge2rt.jit.captures import is_library
 from ge2rt.jit.chains import named_in
+from ge2rt.jit.reflection import is_library
 from ge2rt.jit.scope import current
 from ge2rt.jit.traced import Traced
 from ge2rt.jit.trees import flatten, parts_of, unflatten

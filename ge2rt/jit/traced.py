@@ -16,7 +16,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidTypeError
 from ge2rt.ir.graph import Node
 from ge2rt.jit.faults import ControlFlowError, control_flow, not_covered
-from ge2rt.jit.scope import Trace, asked_by_own_code, current, where
+from ge2rt.jit.scope import Trace, active, asked_by_own_code, current, where
 from ge2rt.jit.table import call_function, call_ufunc
 
 
@@ -35,6 +35,9 @@ class Concretise(BaseException):  # a signal that no handler of the user's may t
     def __init__(self, leaves: frozenset[int]) -> None:
         self.leaves = leaves
         super().__init__(leaves)
+        trace = active()
+        if trace is not None:  # even a bare except of the user's does not end it
+            trace.asked = self
 
 
 Binary = Callable[["Traced", Any], Any]
@@ -45,7 +48,7 @@ def _binary(ufunc: np.ufunc) -> Binary:
         if _defers(self, other):
             return NotImplemented
         self.ask_beside(other, ufunc.__name__)
-        return call_ufunc(ufunc, "__call__", (self, other), {})
+        return _scalar(call_ufunc(ufunc, "__call__", (self, other), {}))
 
     return operator
 
@@ -53,7 +56,7 @@ def _binary(ufunc: np.ufunc) -> Binary:
 def _reflected(ufunc: np.ufunc) -> Binary:
     def operator(self: Traced, other: Any) -> Any:
         self.ask_beside(other, ufunc.__name__)
-        return call_ufunc(ufunc, "__call__", (other, self), {})
+        return _scalar(call_ufunc(ufunc, "__call__", (other, self), {}))
 
     return operator
 
@@ -61,22 +64,45 @@ def _reflected(ufunc: np.ufunc) -> Binary:
 def _in_place(ufunc: np.ufunc) -> Binary:
     def operator(self: Traced, other: Any) -> Traced:
         self.ask_beside(other, ufunc.__name__)
-        result = call_ufunc(ufunc, "__call__", (self, other), {})
-        return result if self.weak else self.store(result, ufunc.__name__)  # a number has no memory
+        result = _scalar(call_ufunc(ufunc, "__call__", (self, other), {}))
+        if self.weak or self.scalar:  # a number has no memory: the name gets another one
+            return result  # type: ignore[no-any-return]
+        return self.store(result, ufunc.__name__)
 
     return operator
 
 
 def _unary(ufunc: np.ufunc) -> Callable[[Traced], Any]:
     def operator(self: Traced) -> Any:
-        return call_ufunc(ufunc, "__call__", (self,), {})
+        return _scalar(call_ufunc(ufunc, "__call__", (self,), {}))
 
     return operator
 
 
+def _scalar(result: Any) -> Any:
+    """What a ufunc gives: NumPy's scalars in place of arrays without axes."""
+    for each in result if type(result) is tuple else (result,):
+        if isinstance(each, Traced) and not each.shape:
+            each.scalar = True
+    return result
+
+
+def _function_result(function: Callable[..., Any], result: Any, *, of_scalar: bool) -> Any:
+    """What a function gives: a scalar too, but for those that make and show arrays."""
+    return result if function in _GIVE_ARRAYS and not of_scalar else _scalar(result)
+
+
+_GIVE_ARRAYS = {
+    np.where, np.select, np.choose, np.copy, np.reshape, np.ravel, np.squeeze, np.transpose,
+    np.swapaxes, np.moveaxis, np.rollaxis, np.broadcast_to, np.broadcast_arrays, np.zeros_like,
+    np.ones_like, np.full_like, np.empty_like, np.flip, np.roll, np.diagonal,
+}  # fmt: skip
+
+
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Traced, *args: Any, **kwargs: Any) -> Any:
-        return call_function(function, (self, *args), kwargs)
+        result = call_function(function, (self, *args), kwargs)
+        return _function_result(function, result, of_scalar=self.scalar)
 
     method.__name__ = method.__qualname__ = function.__name__
     method.__doc__ = f"As ``numpy.{function.__name__}``."
@@ -101,11 +127,14 @@ class Traced:
     ``weak`` is int or float for what stands for a Python number, whose dtype gives way to others.
     ``leaves`` are the Python numbers of the call that it is made of, if of nothing else, and
     ``span`` is between what it lies where these are integers and it is a result of them.
+    ``scalar`` marks what is a NumPy scalar, which is not changed in place. ``weak`` is bool for
+    comparisons of Python numbers.
     """
 
     __array_priority__ = 1000.0
     __slots__ = (
-        "__weakref__", "_node", "_trace", "leaves", "memory", "origin", "span", "version", "weak",
+        "__weakref__", "_node", "_trace", "leaves", "memory", "origin", "scalar", "span", "version",
+        "weak",
     )  # fmt: skip
 
     def __init__(
@@ -119,6 +148,7 @@ class Traced:
         self.weak = weak
         self.leaves = leaves
         self.span = span
+        self.scalar = False
         self.origin: Any = None  # (array, index) of a view made by indexing
 
     # -- what it stands for --------------------------------------------------------------------
@@ -213,14 +243,18 @@ class Traced:
         return (self[index] for index in range(self.shape[0]))
 
     def __repr__(self) -> str:
+        if self.weak and self.leaves and not asked_by_own_code():
+            raise Concretise(self.leaves)
         return f"<traced {self._node.type}>"
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """For ``isinstance(n, int)`` in the user's code: a Python number of the call is one."""
-        if self.weak and self.leaves and not asked_by_own_code():
+        """For ``isinstance`` in the user's code: of a number of the call, and of an array."""
+        if asked_by_own_code():
+            return Traced
+        if self.weak and self.leaves:
             raise Concretise(self.leaves)
-        return Traced
+        return self.dtype.type if self.scalar else np.ndarray
 
     # -- what is not known while tracing ---------------------------------------------------------
     def ask(self, asked: str) -> NoReturn:
@@ -230,8 +264,8 @@ class Traced:
         raise control_flow(asked, where(), got=str(self._node.type))
 
     def ask_beside(self, other: Any, asked: str) -> None:
-        """Have a Python number's value known beside a sequence: ``[0] * n`` is no arithmetic."""
-        if self.weak and isinstance(other, (list, tuple, str, bytes)):
+        """Have a Python number's value known beside what is no number: ``[0] * n``, ``n * 1j``."""
+        if self.weak and not isinstance(other, _NUMBERS) and not hasattr(other, "dtype"):
             self.ask(asked)
 
     __bool__ = _asks("bool")
@@ -240,6 +274,7 @@ class Traced:
     __complex__ = _asks("complex")
     __index__ = _asks("index")
     __hash__ = _asks("hash")  # a Python number may be the key of a dict
+    __trunc__, __floor__, __ceil__ = _asks("trunc"), _asks("floor"), _asks("ceil")
     item = _asks("item")
     tolist = _asks("tolist")
     tobytes = _asks("tobytes")
@@ -267,12 +302,15 @@ class Traced:
         )  # fmt: skip
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _of_numpy(call_ufunc(ufunc, method, inputs, kwargs))
+        return _scalar(_of_numpy(call_ufunc(ufunc, method, inputs, kwargs)))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _of_numpy(call_function(function, args, kwargs))
+        result = _of_numpy(call_function(function, args, kwargs))
+        return _function_result(function, result, of_scalar=False)
 
     def __getattr__(self, name: str) -> Any:
+        if self.weak and self.leaves and hasattr(self.weak, name):
+            raise Concretise(self.leaves)  # n.bit_length()
         if name in ("backward", "grad", "requires_grad_"):
             raise AttributeError(
                 f"{where()}: a traced array has no attribute {name!r}: inside of a jitted function"
@@ -318,7 +356,7 @@ class Traced:
             self._refuse_modulus()
         from ge2rt.jit.rules.pointwise import power_operator  # late: it needs this class
 
-        return power_operator(self, exponent)
+        return _scalar(power_operator(self, exponent))
 
     def _refuse_modulus(self) -> NoReturn:
         if self.leaves:
@@ -328,11 +366,11 @@ class Traced:
     def __rpow__(self, base: Any) -> Any:
         from ge2rt.jit.rules.pointwise import power_operator  # late: it needs this class
 
-        return power_operator(base, self)
+        return _scalar(power_operator(base, self))
 
     def __ipow__(self, exponent: Any) -> Traced:  # type: ignore[misc] # pow() has a third operand
         result = self**exponent
-        return result if self.weak else self.store(result, "power")
+        return result if self.weak or self.scalar else self.store(result, "power")
 
     def __round__(self, digits: int = 0) -> Any:
         self.ask("round()")
@@ -358,13 +396,22 @@ class Traced:
     dot, take, repeat = _method(np.dot), _method(np.take), _method(np.repeat)
     clip, round = _method(np.clip), _method(np.round)
     squeeze, swapaxes = _method(np.squeeze), _method(np.swapaxes)
-    ravel, flatten = _method(np.ravel), _method(np.ravel)
+    ravel = _method(np.ravel)
     diagonal, trace, nonzero = _method(np.diagonal), _method(np.trace), _method(np.nonzero)
-    __copy__ = _method(np.copy)
-    copy, conj, conjugate = _method(np.copy), _method(np.copy), _method(np.copy)
+    copy = _method(np.copy)
+
+    def conj(self) -> Any:
+        """As ``ndarray.conj`` of real numbers: a copy."""
+        return self if self.weak else self.copy()
+
+    conjugate = __copy__ = conj
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return call_function(np.copy, (self,), {})
+        return self.conj()
+
+    def flatten(self, order: str = "C") -> Any:
+        """As ``ndarray.flatten``: a copy."""
+        return self.ravel(order=order).copy()
 
     def transpose(self, *axes: Any) -> Any:
         """As ``ndarray.transpose``: axes as a tuple, one by one, or none to reverse them."""
@@ -381,9 +428,13 @@ class Traced:
         copy: bool = True,
     ) -> Traced:  # fmt: skip
         """As ``ndarray.astype``."""
-        from ge2rt.jit.promote import convert  # late: it needs this class
+        from ge2rt.jit.promote import convert, known  # late: it needs this class
 
-        return convert(self, dtype, casting)
+        if not copy and known(dtype) == self.dtype:
+            return self
+        made = convert(self, dtype, casting)
+        made.scalar = self.scalar
+        return made
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, **more: Any) -> None:
         """As ``ndarray.sort``: in place."""
@@ -393,6 +444,9 @@ class Traced:
     def fill(self, value: Any) -> None:
         """As ``ndarray.fill``: in place."""
         self[...] = value
+
+
+_NUMBERS = (bool, int, float, np.ndarray, np.generic)
 
 
 def _of_numpy(result: Any) -> Any:

@@ -13,7 +13,7 @@ from ge2rt.base.errors import InvalidTypeError
 from ge2rt.ir.graph import Graph, Node, walk
 from ge2rt.ir.make import input_node
 from ge2rt.jit import rules
-from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey
+from ge2rt.jit.arguments import ArrayKey, Binder, Call, NumberKey, ScalarKey
 from ge2rt.jit.explain import explained
 from ge2rt.jit.faults import CapturedWriteError
 from ge2rt.jit.intervals import BITS
@@ -154,6 +154,8 @@ def _trace(
             else:
                 values.append((parameter, unflatten(structure, _take(rest, structure))))
         outcome = binder.invoke(transform(function), values)
+        if trace.asked is not None:
+            raise trace.asked
         _refuse_captured_writes(trace)
         result, outputs = _result(outcome)
         written = _written(symbols, outputs)
@@ -216,6 +218,7 @@ def _symbols(call: Call) -> tuple[list[Any], dict[int, Node]]:
         if isinstance(key, ArrayKey):
             nodes[place] = input_node(key.shape, key.dtype, name)
             symbols.append(Traced(nodes[place]))
+            symbols[-1].scalar = isinstance(key, ScalarKey)
         elif isinstance(key, NumberKey):
             nodes[place] = input_node((), NUMBER_DTYPES[key.kind], name)
             symbols.append(Traced(nodes[place], weak=key.kind, leaves=frozenset({place})))

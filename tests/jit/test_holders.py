@@ -7,11 +7,12 @@ import collections
 import contextvars
 import functools
 import operator
+import sys
 import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -137,3 +138,108 @@ def test_many_captured_arrays_keep_the_quick_way() -> None:
     assert quick(X) is not MISS
     weights["w0"].resize((1, 3), refcheck=False)  # as an input it is compared as inputs are
     np.testing.assert_array_equal(compiled(X), np.full((1, 3), 41, np.float32))
+
+
+N = 2
+
+
+class Pair(NamedTuple):
+    a: float
+
+    def scaled(self) -> float:
+        return self.a * N
+
+
+class Keyed(dict):  # type: ignore[type-arg]
+    def scaled(self) -> int:
+        return N
+
+
+class Whole(int):
+    k: int
+
+
+def _imports(x: Any) -> Any:
+    import cfg_of_a_test
+
+    return x * cfg_of_a_test.N
+
+
+def _imports_a_name(x: Any) -> Any:
+    from cfg_of_a_test import N
+
+    return x * N
+
+
+def _more(module: types.ModuleType) -> dict[str, tuple[Callable[[Any], Any], Callable[[], Any]]]:
+    """Modules, objects in sets, classes of the user's own below built-in ones."""
+    plain, pair, keyed, whole = Plain(), Pair(1.5), Keyed(a=1), Whole(3)
+    whole.k = 2
+    in_set, as_key, ordered = {plain}, {plain: 1}, {"a": 1.0, "b": 2.0}
+    weak: Any = weakref.WeakValueDictionary()
+    weak["plain"] = plain
+    text, holder = collections.UserString("3"), types.SimpleNamespace(a=types.SimpleNamespace(b=2))
+    getter, many = operator.attrgetter("a.b"), {str(n): n for n in range(5000)}
+    place = "7"
+
+    def change_module() -> None:
+        module.N += 1  # type: ignore[attr-defined]
+
+    def change_global() -> None:
+        globals()["N"] += 1
+
+    def change_plain() -> None:
+        plain.k += 1
+
+    def through_local(x: Any) -> Any:
+        local = module
+        return x * local.N
+
+    def of_whole(x: Any) -> Any:
+        local = whole
+        return x * local.k
+
+    def over(values: Any) -> Callable[[Any], Any]:
+        def product(x: Any) -> Any:
+            for each in values:
+                x = x * each.k
+            return x
+
+        return product
+
+    def in_order(x: Any) -> Any:
+        for value in ordered.values():
+            x = x * 2 + value
+        return x
+
+    return {
+        "import": (_imports, change_module), "from": (_imports_a_name, change_module),
+        "local module": (through_local, change_module),
+        "getattr of a module": (lambda x: x * getattr(module, "N"), change_module),  # noqa: B009
+        "set": (over(in_set), change_plain), "keys": (over(as_key), change_plain),
+        "order": (in_order, lambda: ordered.update(a=ordered.pop("a"))),
+        "NamedTuple": (lambda x: x * pair.scaled(), change_global),
+        "dict of one's own": (lambda x: x * keyed.scaled(), change_global),
+        "int of one's own": (of_whole, lambda: setattr(whole, "k", 9)),
+        "WeakValueDictionary": (lambda x: x * weak["plain"].k, change_plain),
+        "UserString": (lambda x: x * int(text.data), lambda: setattr(text, "data", "4")),
+        "dots": (lambda x: x * getter(holder), lambda: setattr(holder.a, "b", 5)),
+        "many": (lambda x: x * many[place], lambda: many.update({"7": 70})),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _more(types.ModuleType("none")))
+def test_more_changes_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("cfg_of_a_test")
+    module.N = 2  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cfg_of_a_test", module)
+    function, change = _more(module)[name]
+    compiled = jit(function)
+    before = compiled(X)
+    np.testing.assert_array_equal(compiled(X), before)
+    assert compiled.stats().traces == 1
+    (quick,) = compiled._quick
+    assert quick(X) is not MISS
+    change()
+    np.testing.assert_array_equal(compiled(X), function(X))
+    assert not np.array_equal(function(X), before)

@@ -59,10 +59,20 @@ def get_item(x: Traced, index: Any) -> Traced:
             1 if axis is None else parsed.spans[axis].count
             for axis in parsed.layout if axis is None or not parsed.spans[axis].drop
         ]  # fmt: skip
+        if not shape and not _has_ellipsis(index):  # a scalar, which shares nothing
+            element = Traced(reshaped(node, shape))
+            element.scalar = True
+            return element
         seen = view(reshaped(node, shape), x)
         seen.origin = (x, parsed)
         return seen
-    return Traced(_gathered(x.node, parsed))
+    gathered = Traced(_gathered(x.node, parsed))
+    gathered.scalar = not gathered.shape
+    return gathered
+
+
+def _has_ellipsis(index: Any) -> bool:
+    return any(part is Ellipsis for part in (index if isinstance(index, tuple) else (index,)))
 
 
 # -- taking an index apart -----------------------------------------------------------------------
@@ -92,6 +102,7 @@ def parse(x: Traced, index: Any) -> Parsed:
 def _entries(x: Traced, index: Any) -> list[Any]:
     """One entry an axis of ``x`` (and None for new ones): Ellipsis and masks spelt out."""
     given = list(index) if isinstance(index, tuple) else [index]
+    given = [list(each) if isinstance(each, range) else each for each in given]
     plain = [entry for each in given for entry in _unmasked(each)]
     dots = [place for place, entry in enumerate(plain) if entry is Ellipsis]
     if len(dots) > 1:

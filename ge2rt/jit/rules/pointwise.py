@@ -51,18 +51,19 @@ class Pointwise:
         early = _early_comparison(ufunc, values)
         if early is not None:
             return early
+        python = dtype is None and all(map(_is_number, values))
+        if python:
+            values = _as_python_does(ufunc.__name__, values)
         kinds = tuple(kind_of(value) for value in values)
         if ufunc.__name__ == "power":
             _know_exponent(kinds, values[1])
-        leaves, span = _leaves(values), None
-        if dtype is None and all(kind is int for kind in kinds):
-            span = result_span(ufunc.__name__, values, leaves)
+        leaves = _leaves(values)
+        span = result_span(ufunc.__name__, values, leaves) if python else None
         loop = resolve(ufunc, kinds, dtype)
         shape = common_shape(*values)
         nodes = [materialise(v, d, shape) for v, d in zip(values, loop, strict=False)]
         made = self.build(nodes, dtype_of(loop[-1]).name)
-        weak = _weak_result(kinds, loop[-1]) if dtype is None else None
-        span = span if weak is int else None
+        weak = _weak_result(loop[-1]) if python else None
         if isinstance(made, tuple):
             return tuple(Traced(node, weak=weak, leaves=leaves, span=span) for node in made)
         return Traced(made, weak=weak, leaves=leaves, span=span)
@@ -89,10 +90,35 @@ def _leaves(values: tuple[Any, ...]) -> frozenset[int]:
     return found
 
 
-def _weak_result(kinds: tuple[Kind, ...], result: np.dtype[Any]) -> type | None:
+def _is_number(value: Any) -> bool:
+    """Whether it is a number of Python's."""
+    if isinstance(value, Traced):
+        return value.weak is not None
+    return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+
+
+def _as_python_does(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Python's truth values are integers to all but the logical functions, and `&`, `|`, `^`."""
+    among = name.startswith("bitwise") and all(map(_is_truth, values))
+    if among or name.startswith("logical"):
+        return values
+    return tuple(_as_integer(value) if _is_truth(value) else value for value in values)
+
+
+def _is_truth(value: Any) -> bool:
+    return value.weak is bool if isinstance(value, Traced) else isinstance(value, bool)
+
+
+def _as_integer(value: Any) -> Any:
+    if not isinstance(value, Traced):
+        return int(value)
+    return Traced(cast(value.node, np.int64), weak=int, leaves=value.leaves, span=(0, 1))
+
+
+def _weak_result(result: np.dtype[Any]) -> type:
     """Python numbers among themselves stay Python numbers."""
-    if any(isinstance(kind, np.dtype) for kind in kinds) or result == np.bool_:
-        return None
+    if result == np.bool_:
+        return bool
     return float if dtype_of(result).is_float else int
 
 

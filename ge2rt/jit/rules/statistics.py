@@ -33,16 +33,16 @@ def _dtypes(have: np.dtype[Any], asked: Any) -> tuple[np.dtype[Any], np.dtype[An
     return (_F32 if element.itemsize == 2 else have), have
 
 
-def _refuse_mask(name: str, mask: Any) -> None:
-    if mask is not _ABSENT and mask is not True:
-        raise not_covered(
-            f"numpy.{name}(where=...)", where(),
-            next_step="sum numpy.where(mask, x, 0) and divide by the count",
-        )  # fmt: skip
+def _mask(mask: Any, shape: tuple[int, ...]) -> Any:
+    """``where=`` of a reduction: True, or traced and of the array's shape."""
+    return True if mask is _ABSENT or mask is True else broadcast_to(lift(mask), shape)
 
 
-def _count(shape: tuple[int, ...], axis: Any) -> int:
-    return math.prod(shape[place] for place in axes_of(axis, len(shape)))
+def _count(shape: tuple[int, ...], axis: Any, mask: Any, dtype: Any, keepdims: bool) -> Any:
+    """How many elements are reduced: a float, or an array of ``dtype`` with a mask."""
+    if mask is True:
+        return float(math.prod(shape[place] for place in axes_of(axis, len(shape))))
+    return SUM(Traced(cast(mask.node, dtype)), axis, dtype, keepdims)
 
 
 def _flag(keepdims: Any) -> bool:
@@ -55,11 +55,11 @@ def mean(
     *, where: Any = True,
 ) -> Traced:  # fmt: skip
     """``numpy.mean``: the sum over the count."""
-    _refuse_mask("mean", where)
     value = lift(a)
     inner, result = _dtypes(value.dtype, dtype)
-    total = SUM(value, axis, inner, _flag(keepdims))
-    return Traced(cast((total / float(_count(value.shape, axis))).node, result))
+    mask, keep = _mask(where, value.shape), _flag(keepdims)
+    total = SUM(value, axis, inner, keep, where=mask)
+    return Traced(cast((total / _count(value.shape, axis, mask, inner, keep)).node, result))
 
 
 @rule(np.var)
@@ -68,18 +68,20 @@ def var(
     keepdims: Any = False, *, where: Any = True, mean: Any = _ABSENT, correction: Any = _ABSENT,
 ) -> Traced:  # fmt: skip
     """``numpy.var``: the mean square of the deviations from the mean, in two passes."""
-    _refuse_mask("var", where)
     value = lift(a)
     inner, result = _dtypes(value.dtype, dtype)
     freedom = ddof if correction is _ABSENT else correction
-    count = _count(value.shape, axis)
+    mask, keep = _mask(where, value.shape), _flag(keepdims)
     wide = Traced(cast(value.node, inner))
     center = mean
     if mean is _ABSENT:
-        center = SUM(wide, axis, inner, True) / float(count)
+        count = _count(value.shape, axis, mask, inner, True)
+        center = SUM(wide, axis, inner, True, where=mask) / count
     square = np.square(wide - center)
-    total = SUM(square, axis, inner, _flag(keepdims))
-    return Traced(cast((total / float(max(count - freedom, 0))).node, result))
+    total = SUM(square, axis, inner, keep, where=mask)
+    count = _count(value.shape, axis, mask, inner, keep)
+    left = max(count - freedom, 0.0) if mask is True else np.maximum(count - freedom, 0)
+    return Traced(cast((total / left).node, result))
 
 
 @rule(np.std)

@@ -252,6 +252,7 @@ class JitFunction:
         given = [name.removeprefix("**") for name, _ in call.structure]  # type: ignore[union-attr]
         captures = capture(self._function, _compiled_in(call), given)
         exact, traced = self._trace(call)
+        self._check_axes(exact)
         captures.drop_changed()
         captures.watch_layouts(traced.captured)
         traced = replace(traced, pinned=_pins(captures, traced))
@@ -367,12 +368,24 @@ class JitFunction:
             )  # fmt: skip
         return homes.pop() if homes else "cpu"
 
+    def _check_axes(self, call: Call) -> None:
+        """Refuse dynamic axes that an argument does not have."""
+        for name, key in zip(call.names, call.keys, strict=True):
+            rank = len(key.shape) if isinstance(key, ArrayKey) else 0
+            beyond = [axis for axis in self._dynamic.get(name, ()) if not -rank <= axis < rank]
+            if beyond:
+                raise InvalidArgumentError(
+                    f"dynamic names an axis that {name} does not have", argument=name,
+                    got=str(beyond[0]), expected=f"-{rank} <= axis < {rank}",
+                    next_step="name axes of the array that is passed",
+                )  # fmt: skip
+
     def _check_dynamic(self) -> None:
         parameters = self._binder.signature.parameters if self._binder.signature else {}
         for name, axes in self._dynamic.items():
             if name not in parameters or not isinstance(axes, Mapping):
                 raise InvalidArgumentError(
-                    "dynamic names no parameter, or no axes", got=show({name: axes}),
+                    "dynamic names no parameter, or no axes", got=f"{{{name!r}: {show(axes)}}}",
                     expected='such as dynamic={"x": {0: "batch"}}',
                     next_step="name a parameter and the axes that vary",
                 )  # fmt: skip

@@ -123,3 +123,21 @@ def test_a_known_power_does_not_ask_for_the_number() -> None:
 def test_a_median_of_nothing() -> None:
     with pytest.raises(ValueError, match=r"no elements.*axis of 0"):
         traced(lambda x: np.median(x, axis=0))(X[:0])
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "message"),
+    [
+        ({"x": {5: "b"}}, r"'x': dynamic names an axis that x does not have; expected -2 <= .*got 5"),
+        ({"x": {-3: "b"}}, r"expected -2 <= axis < 2, got -3"),
+        ({"y": {0: "b"}}, r"dynamic names no parameter, or no axes.*got \{'y': "),
+    ],
+)
+def test_dynamic_names_axes_that_there_are(dynamic: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        jit(lambda x: x + 1, dynamic=dynamic)(np.ones((2, 2), np.float32))
+
+
+def test_an_order_of_fields_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"numpy\.sort\(order=\.\.\.\).*no fields"):
+        jit(lambda x: np.sort(x, order="a"))(np.ones(3, np.float32))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidArgumentError
+from ge2rt.jit.faults import not_covered
 from ge2rt.jit.promote import lift, shape_of
 from ge2rt.jit.rules.indexing import along, take_along_axis
 from ge2rt.jit.rules.joining import stack
@@ -30,6 +31,8 @@ from ge2rt.jit.traced import Traced
 def _sorter(op: str) -> Any:
     def build(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *,
               stable: Any = None) -> Traced:  # fmt: skip
+        if order is not None:
+            raise not_covered(f"numpy.{op}(order=...)", where(), "arrays here have no fields")
         number = op == "argsort" and not shape_of(a)  # taken for one element, as NumPy does here
         value = ravel(a) if axis is None or number else lift(a)
         place = axis_of(-1 if axis is None else axis, value.ndim)

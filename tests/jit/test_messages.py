@@ -128,7 +128,7 @@ def test_a_median_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("dynamic", "message"),
     [
-        ({"x": {5: "b"}}, r"'x': dynamic names an axis that x does not have; expected -2 <= .*got 5"),
+        ({"x": {5: "b"}}, r"'x': dynamic names an axis that x does not have.*-2 <= .*got 5"),
         ({"x": {-3: "b"}}, r"expected -2 <= axis < 2, got -3"),
         ({"y": {0: "b"}}, r"dynamic names no parameter, or no axes.*got \{'y': "),
     ],

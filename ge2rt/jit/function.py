@@ -106,6 +106,7 @@ class Family:
 
 
 Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
+Watch = Callable[[Sequence[Any]], None]
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -159,6 +160,14 @@ class JitFunction:
                     return result
         return self._slow(args, kwargs)
 
+    def watched(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], watch: Watch) -> Any:
+        """As a call of arrays; ``watch`` gets those that it is to change, before it does."""
+        for quick in self._named if kwargs else self._quick:  # these change nothing
+            result = quick(*args, **kwargs)
+            if result is not MISS:
+                return result
+        return self._slow(args, kwargs, watch)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A method: ``self`` is named static, so it is compiled for each object."""
         return self if instance is None else functools.partial(self, instance)
@@ -210,7 +219,9 @@ class JitFunction:
         return self._by_shape
 
     # -- the long way ------------------------------------------------------------------------------
-    def _slow(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _slow(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], watch: Watch | None = None
+    ) -> Any:
         if ADAPTERS:
             adapter = adapter_of(flatten((args, dict(kwargs)))[0])
             if adapter is not None:
@@ -221,6 +232,8 @@ class JitFunction:
             inner = substituted(self._function) if current().substitutes else self._function
             return self._transform(inner)(*args, **kwargs)  # part of the trace in progress
         form = self._form(call)
+        if watch is not None and form.traced.written:
+            watch([call.leaves[place] for place, _ in form.traced.written])
         result = form.run(call.leaves)
         self._remember(form, (len(args), tuple(sorted(kwargs))))
         return result

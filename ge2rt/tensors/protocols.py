@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ge2rt.base.errors import InvalidTypeError
+from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.adapters import adapt
 from ge2rt.jit.function import JitFunction
 from ge2rt.jit.trees import flatten, unflatten
 from ge2rt.tensors import dispatch
+from ge2rt.tensors.inplace import wants_gradient
 from ge2rt.tensors.operators import Operator, table
 from ge2rt.tensors.outside import refuse_outside
 from ge2rt.tensors.tape import Fill, Pull, Step, refuse_stale
@@ -83,11 +84,30 @@ def call_jitted(function: JitFunction, args: tuple[Any, ...], kwargs: Mapping[st
         if isinstance(leaf, Tensor) and leaf.requires_grad and leaf.dtype.is_float
     )  # fmt: skip
     positional, named = unflatten(structure, [dispatch.bare(leaf) for leaf in leaves])
-    result = dispatch.wrapped(function(*positional, **named))
+    written: list[Tensor] = []
+
+    def watch(arrays: Sequence[Any]) -> None:
+        if dispatch.mode.recording:
+            _refuse_unseen(function.__name__, tensors)
+        written.extend(t for t in tensors if any(t.array is array for array in arrays))
+
+    result = dispatch.wrapped(function.watched(positional, named, watch))
+    for each in written:  # what was recorded of this memory before notices it on the way back
+        each.storage().version += 1
     if not (wanted and dispatch.mode.recording):
         return result
     refuse_stale(function.__name__, tensors)
     return _recorded(function, leaves, structure, wanted, result)
+
+
+def _refuse_unseen(name: str, tensors: Iterable[Tensor]) -> None:
+    """ValueError where a function changes an argument and a derivative is wanted of any."""
+    if any(wants_gradient(each) for each in tensors):
+        raise InvalidArgumentError(
+            f"{name} changes an argument in place, which the record of derivatives would not see",
+            next_step="return the new value instead of writing it: y = f(y); or call it inside of"
+            " ge2rt.no_grad()",
+        )  # fmt: skip
 
 
 def _recorded(

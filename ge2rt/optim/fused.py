@@ -6,16 +6,16 @@ The formulas are those of the kernels in ``docs/operations.md``, which are PyTor
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.optim.checks import grouped, refuse_gradients, refuse_traced
 from ge2rt.optim.schedules import Schedule
+from ge2rt.optim.states import Held, Saved, numbered
 from ge2rt.run.launch import plan_for
 from ge2rt.run.plan import Plan
 from ge2rt.spec.registry import default_registry
-from ge2rt.tensors.making import tensor, zeros
+from ge2rt.tensors.making import zeros
 from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
@@ -35,7 +35,7 @@ class Optimizer:
     """
 
     op: ClassVar[str] = ""
-    states: ClassVar[tuple[str, ...]] = ()
+    states: ClassVar[tuple[str, ...]] = ()  # all that a parameter may have
     counted: ClassVar[bool] = True  # whether the kernel wants the number of the step
 
     def __init__(
@@ -44,7 +44,7 @@ class Optimizer:
         self.groups = grouped(type(self).__name__, params, options)
         self.steps = 0
         self.schedule = schedule
-        self.state: dict[int, dict[str, Tensor]] = {}  # of each parameter, by name
+        self.state: dict[int, Held] = {}  # of each parameter, by name
         self.done: dict[int, int] = {}  # steps of each parameter: some have no gradient at times
         self._plans: dict[Any, Plan] = {}  # by what a launch is for; only "lr" and "step" change
 
@@ -147,12 +147,13 @@ class Optimizer:
     # -- copies ----------------------------------------------------------------------------------
     def __getstate__(self) -> dict[str, Any]:
         """States in the order of the parameters, whose copies have other ids; no plans."""
-        known = [(self.state.get(id(p)), self.done.get(id(p))) for _, p in self._named()]
+        known = [(self.state.get(id(p)), self.done.get(id(p))) for _, p, _ in numbered(self.groups)]
         return {**vars(self), "state": known, "done": {}, "_plans": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, state={})
-        for (_, parameter), (held, done) in zip(self._named(), state["state"], strict=True):
+        places = numbered(self.groups)
+        for (_, parameter, _), (held, done) in zip(places, state["state"], strict=True):
             if held is not None:
                 self.state[id(parameter)] = held
             if done is not None:
@@ -160,57 +161,30 @@ class Optimizer:
 
     # -- resuming --------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
-        """Steps done, and each state by ``group.number.name``; a copy."""
-        steps = {name: self.done.get(id(each), 0) for name, each in self._named()}
-        values = {name: value.clone() for name, value in self._held().items()}
-        return {"steps": self.steps, **steps, **values}
+        """Steps done, and each state that there is by ``group.number.name``; a copy."""
+        found: dict[str, Any] = {"steps": self.steps}
+        for prefix, each, _ in numbered(self.groups):
+            found[f"{prefix}.steps"] = self.done.get(id(each), 0)
+            held = self.state.get(id(each), {})
+            found |= {f"{prefix}.{name}": value.clone() for name, value in held.items()}  # type: ignore[attr-defined]
+        return found
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another optimiser of the same build was.
+        """Go on where another optimiser of the same build was, with the states that it had.
 
         ValueError that names what is missing, unknown or of another shape; nothing is changed then.
+        A momentum may be missing, which begins with the next step.
         """
-        steps, own = dict(self._named()), self._held()
-        faults = sorted({"steps", *steps, *own} ^ state.keys())
-        given = {name: _given(state[name], own[name]) for name in own if name in state}
-        faults += [
-            f"{name}: {value.shape} is not {own[name].shape}"
-            for name, value in given.items()
-            if value.shape != own[name].shape
-        ]  # fmt: skip
-        if faults:
-            raise InvalidArgumentError(
-                "the state does not fit the optimiser", got=", ".join(faults[:8]),
-                next_step="load the state of one with the same parameters",
-            )  # fmt: skip
-        done = {id(each): int(state[name]) for name, each in steps.items()}
-        self.steps, self.done = int(state["steps"]), done
-        for name, value in own.items():
-            value.copy_(given[name])
-
-    def _named(self) -> Iterator[tuple[str, Tensor]]:
-        """The name of each parameter's number of steps, and the parameter."""
-        for g, group in enumerate(self.groups):
-            for n, parameter in enumerate(group["params"]):
-                yield f"{g}.{n}.steps", parameter
-
-    def _held(self) -> dict[str, Any]:
-        """All states by name."""
-        return {
-            f"{g}.{n}.{name}": value
-            for g, group in enumerate(self.groups)
-            for n, parameter in enumerate(group["params"])
-            for names in [self._names(group)]
-            for name, value in zip(names, self._state(parameter, names), strict=True)
-        }
-
-
-def _given(value: Any, own: Tensor) -> Tensor:
-    """A value of a state, on the device of the tensor that it is for."""
-    if isinstance(value, Tensor):
-        moved: Tensor = value.detach().to(own.device)  # type: ignore[attr-defined]
-        return moved
-    return tensor(value, device=own.device)
+        saved = Saved(state)
+        steps, done, states = saved.number("steps"), {}, {}
+        for prefix, each, group in numbered(self.groups):
+            count = done[id(each)] = saved.number(f"{prefix}.steps")
+            needed = self._names(group) if count > 0 else ()
+            held = saved.of(prefix, each, self.states, needed)
+            if held:
+                states[id(each)] = held
+        saved.refuse()
+        self.steps, self.done, self.state = steps, done, states
 
 
 def batches(parameters: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
@@ -230,6 +204,7 @@ class SGD(Optimizer):
     """
 
     op = "SGD"
+    states = ("momentum",)
 
     def __init__(
         self, params: Iterable[Any], lr: float, momentum: float = 0.0, *, dampening: float = 0.0,
@@ -241,7 +216,7 @@ class SGD(Optimizer):
         )  # fmt: skip
 
     def _names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("momentum",) if options["momentum"] else ()
+        return self.states if options["momentum"] else ()
 
     def _move(self, moved: Sequence[Tensor], options: Mapping[str, Any]) -> None:
         if options["momentum"]:  # one that was given later begins with the gradient as well
@@ -364,6 +339,7 @@ class RMSprop(Optimizer):
     """
 
     op = "RMSPROP"
+    states = ("square", "mean", "momentum")
     counted = False
 
     def __init__(
@@ -376,5 +352,5 @@ class RMSprop(Optimizer):
 
     def _names(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         if options["centered"]:
-            return ("square", "mean", "momentum")
+            return self.states
         return ("square", "momentum") if options["momentum"] else ("square",)

@@ -107,8 +107,9 @@ def rsqrt(x: Any) -> Any:
 
 @_ours()
 def relu(x: Any) -> Any:
-    """``maximum(x, 0)``."""
-    return np.maximum(lift(x), 0)
+    """``maximum(x, 0)`` with the derivative 0 at 0; NaN passes."""
+    value = lift(x)
+    return choose(value <= 0, 0, value)  # a maximum would share its derivative at the tie
 
 
 @_ours()

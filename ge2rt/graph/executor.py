@@ -27,6 +27,7 @@ from ge2rt.graph.passes import PassManager
 from ge2rt.graph.selection import Selection, select
 from ge2rt.run.program_arrays import Arena
 from ge2rt.run.program_memory import lives, plan_memory
+from ge2rt.spec.registry import default_registry
 
 _BASIC = struct.Struct("=5i")  # M N K has_bias act: ge_v2's basic block
 _BASIC_ACTS = {"none": 0, "relu": 1}
@@ -188,8 +189,11 @@ class Executor:
                 op, {"buffers": inputs, "attrs": attrs}, {"buffers": outputs, "attrs": attrs},
                 self.native, self.props,
             )  # fmt: skip
-            buffers = tuple(t.name if t is not None else None for t in (*op.inputs, *op.outputs))
-            descs = {"buffers": [*inputs, *outputs], "kernel": selection.kernel, "attrs": attrs}
+            before, behind = _left_out(selection.kernel, op)
+            tensors = (*op.inputs, *before, *op.outputs, *behind)
+            buffers = tuple(t.name if t is not None else None for t in tensors)
+            listed = [*inputs, *before, *outputs, *behind]
+            descs = {"buffers": listed, "kernel": selection.kernel, "attrs": attrs}
             launch = Launch(selection.kernel, op, buffers, descs, selection)
             yield _with_block(launch) if self.param_block else launch
 
@@ -282,6 +286,20 @@ class Executor:
             f"launch_kernel gave {code}", kernel=launch.kernel, where=str(launch.op),
             next_step="see the module's own log",
         )  # fmt: skip
+
+
+def _left_out(kernel: str, op: Op) -> tuple[list[None], list[None]]:
+    """Optional inputs and outputs that the op does not list, beside one that it says is absent.
+
+    A call lists all absent buffers or none: with some of them it is not clear which they are.
+    """
+    spec = default_registry().find(kernel)
+    if spec is None or spec.many or None not in op.inputs:
+        return [], []
+    rest = spec.inputs[len(op.inputs) :], spec.outputs[len(op.outputs) :]
+    if not all(buffer.optional for part in rest for buffer in part):
+        return [], []
+    return [None] * len(rest[0]), [None] * len(rest[1])
 
 
 def _with_block(launch: Launch) -> Launch:

@@ -360,3 +360,19 @@ def test_own_passes_are_used():
     executor = Executor("cpu", passes=PassManager().add(lambda graph: graph))
     assert np.allclose(executor.run(network(), given)["y"], expected(**given), atol=1e-5)
     assert len(executor.passes.stages) == 4
+
+
+@pytest.mark.parametrize("act", [None, "RELU"])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+def test_a_product_without_a_bias_runs_in_any_dtype(dtype, act):
+    kind = {"f16": "f2", "f32": "f4", "f64": "f8"}[dtype]
+    a, b = floats(4, 6, dtype=kind), floats(6, 3, dtype=kind)
+    x, w, c, y = (
+        Tensor(name, shape, dtype)
+        for name, shape in (("a", (4, 6)), ("b", (6, 3)), ("c", (4, 3)), ("y", (4, 3)))
+    )
+    ops = [Op("MATMUL", [x, w], [c]), *([Op(act, [c], [y])] if act else [])]
+    result = Executor("cpu").run(Graph(ops), {"a": a, "b": b})
+    want = np.maximum(a @ b, 0) if act else a @ b
+    assert np.allclose(result["y" if act else "c"], want, rtol=1e-2, atol=1e-2)
+    assert len(result.launches) == 1

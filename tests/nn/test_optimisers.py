@@ -293,6 +293,8 @@ def test_jitted_steps_with_buffers_are_the_eager_ones() -> None:
 MAKERS: dict[str, Any] = {
     "SGD": lambda p: optim.SGD(p, 0.1, 0.9), "plain": lambda p: optim.SGD(p, 0.1),
     "AdamW": lambda p: optim.AdamW(p, 0.01), "RMSprop": lambda p: optim.RMSprop(p, centered=True),
+    "cosine": lambda p: optim.SGD(p, 0.1, schedule=optim.linear_warmup(2, optim.cosine(5))),
+    "decay": lambda p: optim.SGD(p, 0.1, schedule=optim.step_decay(2, 0.5)),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.scope import active, where
 from ge2rt.jit.traced import Traced
 from ge2rt.tensors import inplace
+from ge2rt.tensors.forgetting import forget
 from ge2rt.tensors.making import move_, tensor
 from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
@@ -156,10 +157,10 @@ class Module:
             )  # fmt: skip
         setattr(self, name, value if isinstance(value, Tensor) else tensor(value))
 
-    def zero_grad(self) -> None:
-        """Forget the gradients."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or with ``set_to_none=False`` fill them with zeros in place."""
         for parameter in self.parameters():
-            parameter.grad = None
+            forget(parameter, set_to_none)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Parameters and buffers by dotted name, without a history; they share memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
@@ -18,7 +18,7 @@ def grouped(optimiser: str, params: Any, options: Mapping[str, Any]) -> list[dic
     listed = _listed(optimiser, params)
     many = bool(listed) and isinstance(listed[0], Mapping)
     groups = [
-        {**options, **group, "params": list(_parameters(optimiser, group.get("params", ())))}
+        _complete(optimiser, options, group)
         for group in (listed if many else [{"params": listed}])
     ]  # fmt: skip
     every = [each for group in groups for each in group["params"]]
@@ -32,14 +32,54 @@ def grouped(optimiser: str, params: Any, options: Mapping[str, Any]) -> list[dic
             f"{optimiser}: no parameter requires a gradient", where=where(),
             next_step="p.requires_grad_() of those that are to be trained",
         )  # fmt: skip
+    _refuse_twice(optimiser, every)
+    for group in groups:
+        _refuse_options(optimiser, options, group)
+    return groups
+
+
+def added(
+    optimiser: str, group: Any, options: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """One more group beside ``others``, with all options; refused as :func:`grouped` refuses."""
+    if not isinstance(group, Mapping) or "params" not in group:
+        raise InvalidTypeError(
+            f"{optimiser}: a group is a dict with its parameters", argument="group", where=where(),
+            got=show(sorted(group)) if isinstance(group, Mapping) else type(group).__name__,
+            next_step='pass {"params": module.parameters(), "lr": 0.1}, say',
+        )  # fmt: skip
+    made = _complete(optimiser, options, group)
+    _refuse_twice(optimiser, [p for each in (*others, made) for p in each["params"]])
+    _refuse_options(optimiser, options, made)
+    return made
+
+
+def _complete(
+    optimiser: str, options: Mapping[str, Any], group: Mapping[str, Any]
+) -> dict[str, Any]:
+    given = list(_parameters(optimiser, group.get("params", ())))
+    return {**options, **group, "params": given}
+
+
+def _refuse_twice(optimiser: str, every: Sequence[Tensor]) -> None:
     if len({id(each) for each in every}) < len(every):
         raise InvalidArgumentError(
             f"{optimiser}: a parameter stands twice, and would be moved twice", where=where(),
             next_step="list each once, in one group",
         )  # fmt: skip
-    for group in groups:
-        _refuse_options(optimiser, options, group)
-    return groups
+
+
+def refuse_incomplete(
+    optimiser: str, number: int, group: Mapping[str, Any], options: Mapping[str, Any]
+) -> None:
+    """ValueError for a group that lacks options: one that was appended, or taken apart."""
+    missing = [name for name in ("params", *options) if name not in group]
+    if missing:
+        raise InvalidArgumentError(
+            f"{optimiser}: group {number} lacks options", got=", ".join(group), where=where(),
+            expected=", ".join(("params", *options)),
+            next_step="add a group by optimiser.add_param_group({...}), which fills in the rest",
+        )  # fmt: skip
 
 
 def _listed(optimiser: str, params: Any) -> list[Any]:

@@ -9,12 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ge2rt.optim.checks import grouped, refuse_gradients, refuse_traced
+from ge2rt.optim.checks import (
+    added,
+    grouped,
+    refuse_gradients,
+    refuse_incomplete,
+    refuse_traced,
+)
 from ge2rt.optim.schedules import Schedule
 from ge2rt.optim.states import Held, Saved, numbered
 from ge2rt.run.launch import plan_for
 from ge2rt.run.plan import Plan
 from ge2rt.spec.registry import default_registry
+from ge2rt.tensors.forgetting import forget
 from ge2rt.tensors.making import zeros
 from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tape import no_grad
@@ -42,6 +49,7 @@ class Optimizer:
         self, params: Iterable[Any], *, schedule: Schedule | None = None, **options: Any
     ) -> None:
         self.groups = grouped(type(self).__name__, params, options)
+        self.defaults = options
         self.steps = 0
         self.schedule = schedule
         self.state: dict[int, Held] = {}  # of each parameter, by name
@@ -61,11 +69,17 @@ class Optimizer:
         """``groups``, by PyTorch's name: options may be set there."""
         return self.groups
 
-    def zero_grad(self) -> None:
-        """Forget the gradients."""
-        for group in self.groups:
-            for parameter in group["params"]:
-                parameter.grad = None
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Add ``{"params": [...], ...}``; options that it leaves out are the optimiser's.
+
+        TypeError and ValueError as at construction, and for a parameter that is there already.
+        """
+        self.groups.append(added(type(self).__name__, group, self.defaults, self.groups))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or with ``set_to_none=False`` fill them with zeros in place."""
+        for _, parameter, _ in numbered(self.groups):
+            forget(parameter, set_to_none)
 
     def step(self) -> None:
         """Move all parameters that have a gradient, by one more step of the schedule.
@@ -74,6 +88,7 @@ class Optimizer:
         """
         refuse_traced(f"{type(self).__name__}.step()")
         for g, group in enumerate(self.groups):
+            refuse_incomplete(type(self).__name__, g, group, self.defaults)
             refuse_gradients(type(self).__name__, g, group["params"])
         factor = 1.0 if self.schedule is None else self.schedule(self.steps)
         self.steps += 1

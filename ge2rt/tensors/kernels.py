@@ -69,11 +69,20 @@ def kernel_operator(op_type: str, *, optional: Sequence[str] = ()) -> Callable[.
                 next_step=did_you_mean(unknown[0], spec.attrs),
             )  # fmt: skip
         given = [*args, *(None,) * (len(names) - len(args))]
+        _enter(op, run, given)
         return dispatch.call(op, given, attrs)
 
     call.__name__ = call.__qualname__ = op.name
     call.__doc__ = f"{op_type}({', '.join(names)}): {spec.doc}"
     return call
+
+
+def _enter(op: Operator, run: dispatch.Backend, args: Sequence[Any]) -> None:
+    """Have a device from outside whose operators are compiled launch this kernel too."""
+    for kind in {each.device.partition(":")[0] for each in args if isinstance(each, Tensor)}:
+        rows = dispatch.BACKENDS.get((kind, "strided"), {})
+        if op.name not in rows and rows.get("*") is dispatch.dense:
+            dispatch.register(kind, name=op.name)(run)
 
 
 def _places(

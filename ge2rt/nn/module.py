@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from reprlib import recursive_repr
 from typing import Any, TypeVar
 
-from ge2rt.base.dtypes import DTYPES, dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.jit.scope import active, where
 from ge2rt.jit.traced import Traced
 from ge2rt.tensors import inplace
 from ge2rt.tensors.forgetting import forget
 from ge2rt.tensors.making import move_, tensor
+from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tape import no_grad
+from ge2rt.tensors.targets import target
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -117,24 +118,27 @@ class Module:
         """Switch training off."""
         return self.train(False)
 
-    def to(self, device: str | None = None, dtype: Any = None) -> Module:
+    def to(self, device: Any = None, dtype: Any = None) -> Module:
         """Move all parameters, buffers and gradients; to ``dtype`` those that hold floats.
 
         ``device`` may be left out: ``module.to("f16")``. The parameters stay the same objects; make
         optimisers afterwards, since their states do not move. InvalidTypeError for a dtype that is
         no float, nothing is moved then.
         """
-        if isinstance(device, str) and device in DTYPES:
-            device, dtype = None, device
-        if dtype is not None and not dtype_of(dtype).is_float:
+        device, kind = target("Module.to", device, dtype)
+        if kind is not None and not kind.is_float:
             raise InvalidTypeError(
-                "the parameters of a module can only be floats", argument="dtype", got=str(dtype),
+                "the parameters of a module can only be floats", argument="dtype", got=str(kind),
                 next_step="choose f16, bf16, f32 or f64",
             )  # fmt: skip
         for _, value in (*self.named_parameters(), *self.named_buffers()):
-            for each in (value, value.grad):
+            gradient = value.grad
+            parts = (
+                (gradient.indices, gradient.values) if isinstance(gradient, Coo) else (gradient,)
+            )
+            for each in (value, *parts):
                 if isinstance(each, Tensor):
-                    move_(each, device, dtype if each.dtype.is_float else None)
+                    move_(each, device, kind if each.dtype.is_float else None)
         return self
 
     def apply(self, change: Callable[[Module], Any]) -> Module:

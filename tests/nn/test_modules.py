@@ -263,3 +263,41 @@ def test_a_module_changes_its_dtype() -> None:
     with pytest.raises(InvalidTypeError, match=r"can only be floats.*got i32"):
         model.to(dtype="i32")
     assert str(model.weight.dtype) == "f16"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("f16",), ("float16",), (np.float16,), (np.dtype("f2"),), ("cpu", "half"), (None, "f2")],
+    ids=str,
+)
+def test_a_module_takes_every_name_of_a_dtype(given: Any) -> None:
+    assert nn.Linear(3, 2).to(*given).weight.dtype.name == "f16"
+
+
+@pytest.mark.parametrize("given", [("f16", "far"), ("f16", "f32"), (np.float16, "cpu")], ids=str)
+def test_a_module_is_not_moved_by_a_dtype_and_more_behind_it(given: Any) -> None:
+    model = nn.Linear(3, 2)
+    with pytest.raises(InvalidArgumentError, match=r"test_modules\.py.*device first"):
+        model.to(*given)
+    assert model.weight.dtype.name == "f32"
+
+
+def test_a_module_is_not_moved_to_what_is_no_device_and_no_dtype() -> None:
+    model = nn.Linear(3, 2)
+    for given in (("nowhere",), (3,), ("cpu", "nothing"), ("i32",), (np.complex64,)):
+        with pytest.raises(InvalidArgumentError):
+            model.to(*given)
+    assert model.weight.dtype.name == "f32"
+
+
+def test_a_sparse_gradient_moves_with_its_parameter() -> None:
+    table = nn.Embedding(4, 2, sparse=True)
+    table(ge2rt.tensor([1, 3, 1])).sum().backward()
+    before = table.weight.detach().numpy()
+    gradient = table.weight.grad
+    table.to("f16")
+    assert (table.weight.grad, gradient.dtype.name) == (gradient, "f16")
+    assert gradient.indices.dtype.name == "i64"
+    optim.SGD(table.parameters(), 1.0).step()
+    want = before.astype(np.float16) - np.array([[0], [2], [0], [1]], np.float16)
+    np.testing.assert_allclose(table.weight.detach().numpy(), want, rtol=2e-3)

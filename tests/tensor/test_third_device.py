@@ -12,6 +12,7 @@ import pytest
 
 import ge2rt
 import ge2rt.nn.functional as F
+from ge2rt import nn
 from ge2rt.base.errors import InvalidTypeError, UnsupportedError
 from ge2rt.device.api import Device, Memory
 from ge2rt.device.array import DeviceArray
@@ -208,3 +209,27 @@ def test_a_module_moves_there_and_is_trained(far: Far) -> None:
     (norm, here), (far_norm, there) = trained("cpu"), trained("far")
     assert norm == pytest.approx(far_norm, rel=1e-6)
     np.testing.assert_allclose(there, here, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_kernels_of_the_registry_run_there_with_their_gradients(far: Far, kind: Any) -> None:
+    x = RNG.standard_normal((2, 3, 4)).astype(F32)
+    here, there = kind(4, 5, seed=1), kind(4, 5, seed=1).to("far")
+    found = []
+    for layer, device in ((here, "cpu"), (there, "far")):
+        y, _ = layer(ge2rt.tensor(x, device=device))
+        assert y.device == device if device == "cpu" else y.device.startswith("far")
+        (y * y).sum().backward()
+        found.append([y, *(p.grad for p in layer.parameters())])
+    for one, other in zip(*found, strict=True):
+        want, got = (each.detach().to("cpu").numpy() for each in (one, other))
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sparse_gradient_moves_there(far: Far) -> None:
+    table = nn.Embedding(4, 2, sparse=True)
+    table(ge2rt.tensor([1, 3, 1])).sum().backward()
+    table.to("far")
+    moved = table.weight.grad.to_dense()
+    assert moved.device == table.weight.device
+    np.testing.assert_array_equal(moved.to("cpu").numpy(), [[0, 0], [2, 2], [0, 0], [1, 1]])

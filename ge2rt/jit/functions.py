@@ -48,6 +48,11 @@ maximum, minimum, where = (_of_numpy(f) for f in (np.maximum, np.minimum, np.whe
 einsum, matmul = _of_numpy(np.einsum), _of_numpy(np.matmul)
 
 
+def einsum_of(arrays: Any, subscripts: str) -> Any:
+    """``einsum(subscripts, *arrays)``, with the arrays in a list."""
+    return einsum(subscripts, *arrays)
+
+
 def _ours(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A function that is written down when traced, and jitted when called on arrays."""
 

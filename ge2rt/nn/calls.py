@@ -29,11 +29,11 @@ def holding(module: Module, values: Mapping[str, Any]) -> Iterator[_Places]:
     before = {name: getattr(*places[name]) for name in values}
     try:
         for name, value in values.items():
-            setattr(*places[name], value)
+            object.__setattr__(*places[name], value)
         yield {n: places[n] for n, own in before.items() if not isinstance(own, Parameter)}
     finally:
         for name, value in before.items():
-            setattr(*places[name], value)
+            object.__setattr__(*places[name], value)
 
 
 def functional_call(module: Module, values: Mapping[str, Any], *args: Any, **options: Any) -> Any:

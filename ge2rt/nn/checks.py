@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
+
+import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.text import show
@@ -76,3 +79,30 @@ def windows(function: str, x: Any, size: tuple[int, int], padding: tuple[int, in
                 f" {padding}",
                 next_step="use a smaller size or more padding",
             )  # fmt: skip
+
+
+def classes(function: str, logits: Any, target: Any) -> None:
+    """TypeError for targets that are no integers, ValueError for axes that do not fit."""
+    if np.dtype(target.dtype).kind not in "iu":
+        raise InvalidTypeError(
+            f"{function}: targets are numbers of classes", argument="target", where=where(),
+            got=str(np.dtype(target.dtype)), expected="integers",
+            next_step="for probabilities write -(target * log_softmax(logits)).sum(-1).mean()",
+        )  # fmt: skip
+    if len(logits.shape) != 2 or tuple(target.shape) != tuple(logits.shape[:1]):
+        raise InvalidArgumentError(
+            f"{function}: one target for each row of logits", argument="target", where=where(),
+            got=f"logits {list(logits.shape)}, target {list(target.shape)}",
+            expected="logits [N, C], target [N]", detail="shape",
+            next_step="logits.reshape(-1, classes) and target.reshape(-1) make these of more axes",
+        )  # fmt: skip
+
+
+def warn_of_broadcast(function: str, x: Any, target: Any) -> None:
+    """Warn where a loss compares each element of one array with several of the other."""
+    if tuple(x.shape) != tuple(np.shape(target)):
+        warnings.warn(
+            f"{where()}: {function}: x {list(x.shape)} and target {list(np.shape(target))} differ"
+            " in shape and are broadcast, which is seldom meant; give them one shape",
+            stacklevel=2,
+        )  # fmt: skip

@@ -270,36 +270,50 @@ def _reduced(values: Any, reduction: str) -> Any:
 
 @composite("reduction", precision="full")
 def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
-    """``(x - target) ** 2``, joined by ``reduction``: ``mean``, ``sum`` or ``none``."""
+    """``(x - target) ** 2``, joined by ``reduction``: ``mean``, ``sum`` or ``none``.
+
+    Warns where the shapes differ, as all losses of two arrays do: they are broadcast.
+    """
+    checks.warn_of_broadcast("mse_loss", x, target)
     return _reduced((x - target) ** 2, reduction)
 
 
 @composite("reduction", precision="full")
 def l1_loss(x: Any, target: Any, reduction: str = "mean") -> Any:
-    """``|x - target|``."""
+    """``|x - target|``, as :func:`mse_loss`."""
+    checks.warn_of_broadcast("l1_loss", x, target)
     return _reduced(np.abs(x - target), reduction)
 
 
 @composite("reduction", precision="full")
 def binary_cross_entropy_with_logits(x: Any, target: Any, reduction: str = "mean") -> Any:
     """``-t log s(x) - (1 - t) log(1 - s(x))`` with s the logistic function, without overflow."""
+    checks.warn_of_broadcast("binary_cross_entropy_with_logits", x, target)
     return _reduced(np.maximum(x, 0) - x * target + np.log1p(np.exp(-np.abs(x))), reduction)
 
 
-@composite("label_smoothing", "reduction", precision="full")
+@composite("label_smoothing", "reduction", "ignore_index", precision="full")
 def cross_entropy(
-    logits: Any, target: Any, label_smoothing: float = 0.0, reduction: str = "mean"
-) -> Any:
+    logits: Any, target: Any, label_smoothing: float = 0.0, reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Any:  # fmt: skip
     """``-log softmax(logits)[target]``: logits ``[N, C]``, target ``[N]`` integers from 0 to C - 1.
 
-    ``label_smoothing`` is the share of each target that is spread over all classes. A target that
-    is no class raises ValueError.
+    ``label_smoothing`` is the share of each target that is spread over all classes. Targets that
+    are ``ignore_index`` have the loss 0, and the mean is over the others. Another target that is no
+    class raises ValueError, one that is no integer TypeError.
     """
+    checks.classes("cross_entropy", logits, target)
     scores = functions.log_softmax(logits)
     rows = np.arange(logits.shape[0])
-    # an index below 0 would count from the end: here it is an index outside, which is refused
     label = target.astype(np.int64)
-    loss = -scores[rows, np.where(label < 0, logits.shape[1], label)]
+    counts = label != ignore_index
+    # an index below 0 would count from the end: here it is an index outside, which is refused
+    place = np.where(label < 0, logits.shape[1], label)
+    loss = -scores[rows, np.where(counts, place, 0)]
     if label_smoothing:
         loss = (1 - label_smoothing) * loss - label_smoothing * scores.mean(-1)
+    loss = np.where(counts, loss, 0)
+    if reduction == "mean":
+        return loss.sum() / counts.sum().astype(loss.dtype)
     return _reduced(loss, reduction)

@@ -47,10 +47,15 @@ class BCEWithLogitsLoss(_Loss):
 class CrossEntropyLoss(_Loss):
     """``functional.cross_entropy``: ``-log softmax(logits)[target]``."""
 
-    def __init__(self, label_smoothing: float = 0.0, reduction: str = "mean") -> None:
+    def __init__(
+        self, label_smoothing: float = 0.0, reduction: str = "mean", ignore_index: int = -100
+    ) -> None:
         super().__init__(reduction)
         self.label_smoothing = label_smoothing
+        self.ignore_index = ignore_index
 
     def forward(self, logits: Any, target: Any) -> Any:
         """Logits ``[N, C]`` and integers ``[N]`` below C to a loss."""
-        return F.cross_entropy(logits, target, self.label_smoothing, self.reduction)
+        return F.cross_entropy(
+            logits, target, self.label_smoothing, self.reduction, self.ignore_index
+        )

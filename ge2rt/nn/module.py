@@ -47,6 +47,17 @@ class Module:
     def __call__(self, *args: Any, **options: Any) -> Any:  # noqa: D102 - it is forward
         return self.forward(*args, **options)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. InvalidTypeError for what would take the place of a parameter."""
+        now = vars(self).get(name)
+        if isinstance(now, Parameter) and value is not None and not isinstance(value, Parameter):
+            raise InvalidTypeError(
+                f"{type(self).__name__}.{name} is a parameter", argument=name, where=where(),
+                got=type(value).__name__, next_step=f"assign nn.Parameter(value), or write into it:"
+                f" with ge2rt.no_grad(): module.{name}.copy_(value)",
+            )  # fmt: skip
+        super().__setattr__(name, value)
+
     # -- what it holds ---------------------------------------------------------------------------
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """(name, module) of attributes, and of items of lists and dicts that are attributes."""

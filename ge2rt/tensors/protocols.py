@@ -48,7 +48,12 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
 def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """``np.sum(x)``: the operator of that name; TypeError for functions without one."""
     refuse_outside((*args, *kwargs.values()))
+    if function is np.einsum and args and isinstance(args[0], str):
+        return _called(table()["einsum"], (list(args[1:]),), {**kwargs, "subscripts": args[0]})
     op = _by_function().get(function)
+    name = str(getattr(function, "__name__", ""))
+    if op is None and getattr(np, name, None) is function:
+        op = table().get(name)  # np.take, which the table has as ge2rt's own
     if op is None:
         module = getattr(function, "__module__", None) or "numpy"
         raise _refused(f"{module}.{function.__name__}")

@@ -176,3 +176,43 @@ def test_cross_entropy_refuses_what_is_no_class(dtype: type, bad: int) -> None:
         np.asarray(F.cross_entropy(ge2rt.tensor(logits), ge2rt.tensor(target)))
     with pytest.raises(ValueError, match="outside"):
         ge2rt.jit(F.cross_entropy)(logits, target)
+
+
+def test_cross_entropy_leaves_out_what_is_ignored() -> None:
+    scores = np.random.default_rng(0).standard_normal((4, 3))
+    labels = np.array([0, 2, -100, 1])
+    logs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    each = -logs[np.arange(4), np.maximum(labels, 0)] * (labels >= 0)
+    smooth = np.where(labels >= 0, 0.8 * each - 0.2 * logs.mean(-1), 0)
+    x = ge2rt.tensor(scores, requires_grad=True)
+    target = ge2rt.tensor(labels)
+    for got, want in (
+        (F.cross_entropy(x, target), each.sum() / 3),
+        (F.cross_entropy(x, target, reduction="sum"), each.sum()),
+        (F.cross_entropy(x, target, reduction="none"), each),
+        (F.cross_entropy(x, target, 0.2), smooth.sum() / 3),
+        (ge2rt.nn.CrossEntropyLoss(ignore_index=2)(x[:2], target[:2]), each[0]),
+    ):
+        np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-12)
+    F.cross_entropy(x, target).backward()
+    slope = (np.exp(logs) - np.eye(3)[np.maximum(labels, 0)]) * (labels >= 0)[:, None] / 3
+    np.testing.assert_allclose(x.grad.numpy(), slope, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "message"),
+    [
+        ([0.5, 1.0], TypeError, "targets are numbers of classes.*float32.*log_softmax"),
+        ([[0, 1]], ValueError, r"one target for each row.*logits \[2, 3\], target \[1, 2\]"),
+        ([0, 3], ValueError, "outside"), ([0, -1], ValueError, "outside"),
+    ],
+)  # fmt: skip
+def test_cross_entropy_refuses(target: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        F.cross_entropy(ge2rt.zeros(2, 3), ge2rt.tensor(target))
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.binary_cross_entropy_with_logits])
+def test_losses_warn_of_shapes_that_are_broadcast(loss: Any) -> None:
+    with pytest.warns(UserWarning, match=r"x \[4, 1\] and target \[4\] differ in shape"):
+        loss(ge2rt.ones(4, 1), ge2rt.ones(4))

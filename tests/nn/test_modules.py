@@ -301,3 +301,13 @@ def test_a_sparse_gradient_moves_with_its_parameter() -> None:
     optim.SGD(table.parameters(), 1.0).step()
     want = before.astype(np.float16) - np.array([[0], [2], [0], [1]], np.float16)
     np.testing.assert_allclose(table.weight.detach().numpy(), want, rtol=2e-3)
+
+
+def test_a_parameter_is_not_lost_by_an_assignment() -> None:
+    model = nn.Linear(3, 2)
+    for value in (ge2rt.zeros(2, 3), np.zeros((2, 3), np.float32), 1.0):
+        with pytest.raises(InvalidTypeError, match=r"Linear\.weight is a parameter.*nn\.Parameter"):
+            model.weight = value
+    model.weight = nn.Parameter(np.zeros((2, 3), np.float32))
+    model.bias = None
+    assert [name for name, _ in model.named_parameters()] == ["weight"]

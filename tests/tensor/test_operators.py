@@ -63,6 +63,7 @@ OWN: dict[str, Callable[..., Any]] = {
     "ge2rt.log_softmax": lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True)),
     "ge2rt.logsumexp": lambda x: np.log(np.exp(x).sum()),
     "ge2rt.take": lambda x, i: np.take(x, i), "ge2rt.gather": lambda x, i: np.take(x, i, axis=0),
+    "ge2rt.einsum_of": lambda arrays: arrays[0] * arrays[1],
     "ge2rt.topk": lambda x: (np.sort(x)[..., -1:], np.argmax(x, -1)[..., None]),
 }  # fmt: skip
 
@@ -89,7 +90,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def arguments(op: Operator) -> list[Any]:
     """Operands that the operator's defaults fit."""
     names = [n for n, p in op.signature.parameters.items() if p.default is inspect.Parameter.empty]
-    if op.kind == "joins":
+    if op.kind == "joins" or op.name == "einsum":
         return [operands(op, ((3, 4), (3, 4)))]
     if op.name == "where":
         return [RNG.random((3, 4)) < 0.5, *operands(op, ((3, 4), (4,)))]
@@ -244,3 +245,16 @@ def test_operators_are_a_module_to_import() -> None:
     assert add is ge2rt.ops.add
     assert add(ge2rt.ones(1), 1).item() == 2
     assert {"add", "concat"} <= set(dir(ge2rt.ops))
+
+
+def test_einsum_and_take_of_tensors() -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    x = ge2rt.tensor(values, requires_grad=True)
+    for product in (ge2rt.einsum("ij,kj->ik", x, x), np.einsum("ij,kj->ik", x, x),
+                    ge2rt.ops.einsum([x, x], "ij,kj->ik")):  # fmt: skip
+        np.testing.assert_array_equal(product.detach().numpy(), values @ values.T)
+    product.sum().backward()  # d/dx sum(x xT) = 2 * (column sums)
+    np.testing.assert_array_equal(x.grad.numpy(), np.tile(2 * values.sum(0), (2, 1)))
+    for taken in (ge2rt.take(x, [0, 5]), np.take(x, [0, 5])):
+        np.testing.assert_array_equal(taken.detach().numpy(), [0, 5])
+    np.testing.assert_array_equal(np.take(x, [9], mode="clip").detach().numpy(), [5])

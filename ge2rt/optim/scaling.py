@@ -27,22 +27,31 @@ class GradScaler:
         self.factor, self.skipped = float(factor), 0
         self.growth, self.backoff, self.interval = growth, backoff, interval
         self._since = 0
+        self._divided: set[int] = set()  # ids of optimisers whose gradients are divided already
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss that ``backward`` is called on."""
         scaled: Tensor = ops.multiply(loss, self.factor)
         return scaled
 
-    def step(self, optimizer: Optimizer) -> bool:
-        """Divide the gradients and step, or leave the step out; whether it was made."""
-        refuse_traced("GradScaler.step()")
-        gradients = [
-            parameter.grad for group in optimizer.groups for parameter in group["params"]
-            if parameter.grad is not None
-        ]  # fmt: skip
-        for gradient in gradients:
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients now, as they must be to be clipped; once before a step."""
+        refuse_traced("GradScaler.unscale_()")
+        if id(optimizer) in self._divided:
+            return
+        self._divided.add(id(optimizer))
+        for gradient in _gradients(optimizer):
             scale_(gradient.values if isinstance(gradient, Coo) else gradient, 1 / self.factor)
-        finite = all(bool(each.isfinite().all()) for each in gradients)
+
+    def step(self, optimizer: Optimizer) -> bool:
+        """Divide the gradients and step, or leave the step out; whether it was made.
+
+        The factor for the next loss is set here; nothing has to be called behind it.
+        """
+        refuse_traced("GradScaler.step()")
+        self.unscale_(optimizer)
+        self._divided.discard(id(optimizer))
+        finite = all(bool(each.isfinite().all()) for each in _gradients(optimizer))
         if finite:
             optimizer.step()
             self._since += 1
@@ -61,3 +70,10 @@ class GradScaler:
         """Go on where another scaler was."""
         self.factor, self._since = float(state["factor"]), int(state["since"])
         self.skipped = int(state["skipped"])
+
+
+def _gradients(optimizer: Optimizer) -> list[Any]:
+    return [
+        parameter.grad for group in optimizer.groups for parameter in group["params"]
+        if parameter.grad is not None
+    ]  # fmt: skip

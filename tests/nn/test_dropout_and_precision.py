@@ -122,3 +122,17 @@ def test_factors_below_halves_divide_gradients_of_halves(power: int) -> None:
     w.grad = ge2rt.tensor(np.full(2, 2.0**15, np.float16))
     assert optim.GradScaler(2.0**power).step(optim.SGD([w], lr=4.0))
     np.testing.assert_array_equal(w.detach().numpy(), -(2.0 ** (17 - power)))
+
+
+def test_gradients_are_divided_once_to_be_clipped() -> None:
+    p = nn.Parameter(np.zeros(2, np.float32))
+    optimiser, scaler = optim.SGD([p], 1.0), optim.GradScaler(factor=8.0)
+    for _ in range(2):
+        optimiser.zero_grad()
+        scaler.scale((p * ge2rt.tensor([3.0, 4.0])).sum()).backward()
+        scaler.unscale_(optimiser)
+        scaler.unscale_(optimiser)
+        np.testing.assert_array_equal(p.grad.numpy(), [3, 4])
+        assert optim.clip_grad_norm_([p], 1.0) == pytest.approx(5)
+        assert scaler.step(optimiser)
+    np.testing.assert_allclose(p.detach().numpy(), [-1.2, -1.6], rtol=1e-5)

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 
 
-def test_the_python_of_the_page_runs(capsys) -> None:
+def test_the_python_of_the_page_runs(capsys, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)  # it saves files
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) >= 3
     names: dict[str, object] = {}

@@ -7,7 +7,7 @@ from typing import Any
 
 from ge2rt.base.errors import InvalidTypeError
 from ge2rt.tensors import dispatch
-from ge2rt.tensors.tape import Step, backward, enable_grad, grad, no_grad, recording
+from ge2rt.tensors.tape import Step, backward, enable_grad, grad, no_grad, recording, renew
 from ge2rt.tensors.tensor import Tensor
 
 __all__ = ["Context", "Function", "backward", "enable_grad", "grad", "no_grad", "recording"]
@@ -60,6 +60,8 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Run ``forward``, and record the call where a gradient is wanted."""
         context = Context()
+        if dispatch.mode.recording:
+            renew(args)
         with recording(False):
             result = cls.forward(context, *args)
         wanted = tuple(

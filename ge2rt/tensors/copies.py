@@ -16,8 +16,8 @@ _Parts = tuple[type[Tensor], Any, str, bool, Any]
 
 # what a tensor has of its own; other attributes are its user's and come along
 _OWN = {
-    "_array", "_device", "_storage", "_geometry", "_base", "_born", "_grad", "history", "hooks",
-    "requires_grad",
+    "_array", "_device", "_storage", "_geometry", "_base", "_born", "_quiet", "_grad", "history",
+    "hooks", "requires_grad",
 }  # fmt: skip
 
 

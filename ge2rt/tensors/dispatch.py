@@ -20,7 +20,7 @@ from ge2rt.jit.trees import flatten, parts_of, unflatten
 from ge2rt.spec.suggest import did_you_mean
 from ge2rt.tensors.operators import Operator, table
 from ge2rt.tensors.outside import refuse_outside
-from ge2rt.tensors.tensor import Tensor, is_stale
+from ge2rt.tensors.tensor import Tensor
 
 Backend: TypeAlias = Callable[[Operator, Sequence[Any], Mapping[str, Any]], Any]
 
@@ -58,14 +58,12 @@ def call(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
             answer = override(each, op, args, options)
             if answer is not NotImplemented:
                 return answer
-    if mode.recording and any(each.requires_grad for each in leaves):
-        from ge2rt.tensors.tape import record  # late: it calls back here
+    if mode.recording:
+        from ge2rt.tensors.tape import record, renew  # late: it calls back here
 
-        return record(op, args, options)
-    if mode.recording and any(isinstance(each, Tensor) and is_stale(each) for each in leaves):
-        from ge2rt.tensors.tape import refuse_stale
-
-        refuse_stale(op.name, leaves)
+        renew(leaves)
+        if any(each.requires_grad for each in leaves):
+            return record(op, args, options)
     return run(op, args, options)
 
 

@@ -10,31 +10,38 @@ from ge2rt.base.shapes import broadcast_strides, may_self_overlap
 from ge2rt.run.launch import plan_for
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
-from ge2rt.tensors.tape import recording
-from ge2rt.tensors.tensor import Tensor
+from ge2rt.tensors.tape import recording, renew
+from ge2rt.tensors.tensor import Tensor, base_of
 
 
 def in_place(op: Operator, x: Tensor, args: Sequence[Any], options: Mapping[str, Any]) -> Tensor:
     """What ``x.add_(y)`` does: the result is computed, then written over ``x``."""
     refuse_leaf(x, f"{op.name}_")
+    if dispatch.mode.recording:
+        renew([x])  # here, and not its shadow alone
     before = shadow(x)  # what is recorded must not be x itself, which goes on to be the result
     given = [before if each is x else each for each in (x, *args)]
     result = dispatch.call(op, given, options)
+    if dispatch.mode.recording and result.history is not None:
+        result.history[0].set_aside(x.storage(), result)
     return replace(x, result, f"{op.name}_")
 
 
 def shadow(x: Tensor) -> Tensor:
     """Another tensor that is what ``x`` is now."""
     made = x.as_view(x.geometry)
-    made._base, made._born = x._base, x._born
+    made._base = None
+    made.take_place_of(x)
     made.history, made.requires_grad = x.history, x.requires_grad
     return made
 
 
 def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
     """Write a result over ``x``, which takes on its history; without one its gradient is zero."""
+    if dispatch.mode.recording:
+        renew([x, result])
     recorded = dispatch.mode.recording and (result.requires_grad or wants_gradient(x))
-    if recorded and x._base is not None:
+    if recorded and base_of(x) is not None:
         from ge2rt.tensors.through import write_through  # late: it needs this module
 
         return write_through(x, result, what)
@@ -62,7 +69,8 @@ def _history(result: Tensor, x: Tensor) -> Any:
 
 def wants_gradient(x: Tensor) -> bool:
     """Whether a derivative is recorded for a tensor or for what it is a view of."""
-    return x.requires_grad or (x._base is not None and x._base.requires_grad)
+    base = base_of(x)
+    return x.requires_grad or (base is not None and base.requires_grad)
 
 
 def refuse_leaf(x: Tensor, what: str) -> None:

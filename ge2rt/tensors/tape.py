@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from ge2rt.jit.derive.directions import cotangents_of
 from ge2rt.jit.scope import active, where
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.storage import Storage
 from ge2rt.tensors.tensor import Tensor, hooks_of, is_stale
 
 _MOST_PULLBACKS = 1024
@@ -90,6 +91,22 @@ class Step:
                 )  # fmt: skip
         return self.pull(self._recorded(leaves), self._outputs(), cotangents)
 
+    def set_aside(self, storage: Storage, result: Tensor) -> None:
+        """Copy operands in a storage that ``result`` is about to be written to, if needed."""
+        from ge2rt.tensors.making import clone
+
+        leaves = self.leaves or []
+        leafs = {n for n, (_, history) in zip(self.wanted, self.origins, strict=True)
+                 if history is None}  # fmt: skip
+        for place, leaf in enumerate(leaves):
+            # a leaf stays what it is: it is by its identity that it gets its gradient
+            shares = isinstance(leaf, Tensor) and leaf.storage() is storage and place not in leafs
+            if shares and self.needs(place, [result.detach()]):
+                with recording(False):
+                    leaves[place] = kept = clone(leaf)
+                kept.history, kept.requires_grad = leaf.history, leaf.requires_grad
+                self.versions[place] = kept.storage().version
+
     def _recorded(self, leaves: list[Any]) -> list[Any]:
         """The leaves with the histories that they had, where the way back is recorded itself."""
         if not dispatch.mode.recording:
@@ -128,7 +145,6 @@ def record(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any
         n for n, each in enumerate(leaves)
         if isinstance(each, Tensor) and each.requires_grad and each.dtype.is_float
     )  # fmt: skip
-    refuse_stale(op.name, leaves)
     result = dispatch.run(op, args, options)
     if not wanted:
         return result
@@ -136,14 +152,18 @@ def record(op: Operator, args: Sequence[Any], options: Mapping[str, Any]) -> Any
     return Step(op.name, leaves, wanted, pull).produced(result)
 
 
-def refuse_stale(name: str, leaves: Sequence[Any]) -> None:
-    """ValueError for a view of a tensor that got another history since the view was made."""
-    for each in leaves:
+def renew(tensors: Iterable[Any]) -> None:
+    """Give views whose base was written since a history again, as parts of what it is now."""
+    for each in tensors:
         if isinstance(each, Tensor) and is_stale(each):
-            raise InvalidArgumentError(
-                f"{name}: this view was made before its base was changed in place",
-                next_step="make the view anew after the change",
-            )
+            from ge2rt.tensors.through import show  # late: it needs this module
+
+            show(each)
+
+
+def refuse_stale(name: str, leaves: Sequence[Any]) -> None:
+    """As :func:`renew`, which leaves nothing to be refused: for :mod:`ge2rt.tensors.protocols`."""
+    renew(leaves)
 
 
 def _taken_apart(op: Operator, bound: inspect.BoundArguments) -> tuple[list[Any], Fill]:
@@ -348,6 +368,7 @@ def _walk(
     only: Sequence[Tensor] | None,
 ) -> Iterator[tuple[Tensor, Tensor]]:  # fmt: skip
     """(tensor, gradient) of leaves, or of the tensors in ``only``."""
+    renew((*outputs, *(only or ())))
     starts = [_start(o, c) for o, c in zip(outputs, cotangents, strict=True)]
     sums: dict[Any, Tensor] = {}  # (id of a step, output) or id of a leaf -> gradient
     hooks: dict[Any, Any] = {}

@@ -34,7 +34,8 @@ class Tensor:
     _storage: Storage | None = None
     _geometry: Geometry | None = None
     _base: Tensor | None = None
-    _born: Any = None  # the history of the base when the view was made
+    _born: Any = None  # the history of the base when the view's own was made
+    _quiet: bool = False  # a view made while nothing was recorded: it has no history, ever
     _grad: Any = None
     history: Any = None  # (step of the tape, output number)
     hooks: list[Callable[[Tensor], Tensor | None]] | None = None  # of a leaf, see ``hooks_of``
@@ -123,7 +124,7 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether nothing that is recorded led to it."""
-        return self.history is None
+        return self.history is None and not is_stale(self)
 
     @property
     def array(self) -> Any:
@@ -136,9 +137,18 @@ class Tensor:
         storage = self.storage()
         made = Tensor(storage.array(geometry), self._device)
         made._storage, made._geometry = storage, geometry
-        own = self._base is None  # a view of a view is as old as that one
-        made._base, made._born = (self, self.history) if own else (self._base, self._born)
+        base = base_of(self)
+        if base is None:
+            made._base, made._born = self, self.history
+        else:  # a view of a view is as old as that one
+            made.take_place_of(self)
         return made
+
+    def take_place_of(self, view: Tensor) -> None:
+        """Be a view of what another tensor over the storage is a view of, and as old."""
+        self._base, self._born = view._base, view._born
+        if view._quiet:
+            self._quiet = True
 
     def __getitem__(self, index: Any) -> Tensor:
         """A view for ints, slices, ``...`` and None; what is read at arrays of indices else."""
@@ -166,7 +176,7 @@ class Tensor:
 
         TypeError where the tensor has a history: detach it first.
         """
-        if self.requires_grad:
+        if self.requires_grad or is_stale(self):
             raise InvalidTypeError(
                 "a tensor with a derivative recorded is no plain array",
                 next_step="use x.detach().numpy()",
@@ -269,7 +279,8 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same memory without a history."""
         made = self.as_view(self.geometry)
-        made._base = None
+        made._base = made._born = None
+        made._quiet = False
         return made
 
     def backward(self, gradient: Any = None, *, retain_graph: bool = False,
@@ -284,6 +295,9 @@ class Tensor:
 
         Returns a function that removes it.
         """
+        from ge2rt.tensors.tape import renew  # late: it needs this class
+
+        renew([self])
         if not self.requires_grad:
             raise InvalidArgumentError(
                 "a tensor without requires_grad has no gradient", next_step="x.requires_grad_()"
@@ -320,7 +334,7 @@ class Tensor:
         return found
 
     def _plain(self) -> Any:
-        if self.requires_grad:
+        if self.requires_grad or is_stale(self):
             raise InvalidTypeError(
                 "a tensor with a derivative recorded is no plain array",
                 next_step="use x.detach()",
@@ -334,9 +348,19 @@ class Tensor:
         )  # an AttributeError on host memory, as it should
 
 
+def base_of(view: Tensor) -> Tensor | None:
+    """What a tensor is a view of: nothing any more where one of the two was moved elsewhere."""
+    base = view._base
+    return base if base is not None and base._storage is view._storage else None
+
+
 def is_stale(view: Tensor) -> bool:
-    """Whether the base of a view got another history since the view was made."""
-    return view._base is not None and view._born is not view._base.history
+    """Whether the base of a view got another history since the view's own was made."""
+    base = view._base
+    return (
+        base is not None and view._born is not base.history and not view._quiet
+        and base._storage is view._storage
+    )  # fmt: skip
 
 
 def hooks_of(tensor: Tensor, history: Any) -> list[Callable[[Tensor], Tensor | None]]:

@@ -2,7 +2,7 @@
 
 Of a view the base is what changes: it becomes ``where(mask, written, base)``, so that its
 gradient is zero where it was written and goes on to what was written there; the view shows the new
-base from then on.
+base from then on. Other views show it too: one that is used later gets a history as its part.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.tensors import dispatch, inplace
 from ge2rt.tensors.geometry import Geometry
 from ge2rt.tensors.operators import Operator
-from ge2rt.tensors.tape import refuse_stale
+from ge2rt.tensors.tape import Fill, Pull, Step
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -25,8 +25,7 @@ def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
     base = view._base
     assert base is not None
     inplace.refuse_leaf(base, what)
-    refuse_stale(what, [view])
-    if base.requires_grad and not view.requires_grad:
+    if view._quiet:
         raise InvalidArgumentError(
             f"{what}: a view is written that was made while nothing was recorded",
             next_step="make the view outside of no_grad(), or write inside of it",
@@ -34,14 +33,22 @@ def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
     source = inplace.fitted(view, result, what)
     if not view.size:
         return view
-    inside, places = _seen_from(base, view)
+    inside, _ = _seen_from(base, view)
     before = inplace.shadow(base)
     changed = write_at(before, source, inside)
     inplace.copy_into(base, changed, what)
     base.history, base.requires_grad = changed.history, True
-    shown = dispatch.call(_SHOWN, (base, places), {})
-    view.history, view.requires_grad, view._born = shown.history, True, base.history
+    show(view)
     return view
+
+
+def show(view: Tensor) -> None:
+    """Give a view the history of its base's elements that it shows; nothing is computed."""
+    base = view._base
+    assert base is not None
+    _, places = _seen_from(base, view)
+    Step(_SHOWN.name, [base, places], (0,), Pull(_SHOWN, _BASE_AND_PLACES, (0,))).produced(view)
+    view._born = base.history
 
 
 def write_at(before: Tensor, source: Tensor, inside: Tensor) -> Tensor:
@@ -97,4 +104,5 @@ _OVER = Operator("fill", "indexing", _over, inspect.signature(_over), (), "a wri
 _WRITTEN = Operator(
     "write", "indexing", _written, inspect.signature(_written), (), "a write into a view"
 )
-_SHOWN = Operator("shown", "indexing", _shown, inspect.signature(_shown), (), "the view of a base")
+_SHOWN = Operator("shown", "view", _shown, inspect.signature(_shown), (), "the view of a base")
+_BASE_AND_PLACES = Fill((("base", None, None), ("places", None, None)), ())

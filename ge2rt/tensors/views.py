@@ -14,18 +14,29 @@ from ge2rt.tensors import geometry as geo
 from ge2rt.tensors.dispatch import mode
 from ge2rt.tensors.geometry import Geometry, refuse
 from ge2rt.tensors.operators import Operator
-from ge2rt.tensors.tape import Fill, Pull, Step, refuse_stale
-from ge2rt.tensors.tensor import Tensor
+from ge2rt.tensors.tape import Fill, Pull, Step, renew
+from ge2rt.tensors.tensor import Tensor, base_of, is_stale
 
 
 def view(x: Tensor, name: str, made: Geometry, **how: Any) -> Tensor:
     """The view of ``x`` with a geometry; ``how`` are options of the function ``name`` below."""
-    result = x.as_view(made)
+    result = shown(x, made)
     if mode.recording and x.requires_grad:
-        refuse_stale(name, [x])
         op = _operator(name)
         pull = Pull(op, Fill((("x", None, None),), tuple(how.items())), (0,))
         Step(f"view {name}", [x], (0,), pull).produced(result)
+    return result
+
+
+def shown(x: Tensor, made: Geometry) -> Tensor:
+    """The view of ``x`` with a geometry, as old as the history that ``x`` has now."""
+    if mode.recording:
+        renew([x])
+        return x.as_view(made)
+    result = x.as_view(made)
+    base = base_of(result)
+    if base is not None and base.requires_grad:
+        result._quiet = True
     return result
 
 
@@ -117,13 +128,13 @@ def as_strided(x: Tensor, shape: Any, strides: Any, offset: int | None = None) -
 
     TypeError where a derivative is recorded for ``x``.
     """
-    if mode.recording and x.requires_grad:
+    if mode.recording and (x.requires_grad or is_stale(x)):
         raise InvalidTypeError(
             "as_strided has no derivative", next_step="use views, or x.detach().as_strided(...)"
         )
     start = x.offset if offset is None else offset
     extents, steps = geo.ints("as_strided", shape), geo.ints("as_strided", strides)
-    return x.as_view(geo.strided(extents, steps, start, x.storage().elements))
+    return shown(x, geo.strided(extents, steps, start, x.storage().elements))
 
 
 # -- what a view is, for derivatives: NumPy functions of the array --------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ge2rt.base.dtypes import dtype_of
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import (
     broadcast_strides,
@@ -233,15 +234,17 @@ def strided(shape: Ints, strides: Ints, offset: int, elements: int) -> Geometry:
 def is_basic(index: Any) -> bool:
     """Whether an index makes a view: ints, slices, ``...`` and None, alone or in a tuple."""
     parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None or part is Ellipsis or isinstance(part, slice)
-        or (not isinstance(part, bool) and hasattr(type(part), "__index__") and not _axes(part))
-        for part in parts
-    )  # fmt: skip
+    return all(map(is_basic_part, parts))
 
 
-def _axes(part: Any) -> int:
-    return len(getattr(part, "shape", ()))
+def is_basic_part(part: Any) -> bool:
+    """Whether a part of an index is an int, a slice, ``...`` or None; True and False are masks."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return True
+    if isinstance(part, bool) or not hasattr(type(part), "__index__"):
+        return False
+    dtype = getattr(part, "dtype", None)  # of a 0-d array or tensor
+    return dtype is None or (dtype_of(dtype).is_integer and not part.shape)
 
 
 def indexed(g: Geometry, index: Any) -> Geometry:

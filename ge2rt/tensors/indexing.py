@@ -3,81 +3,90 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.tensors import dispatch, inplace, views
 from ge2rt.tensors import geometry as geo
-from ge2rt.tensors.making import on, tensor, to
-from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.making import astype, on, tensor, to
+from ge2rt.tensors.operators import Operator, table
 from ge2rt.tensors.outside import refuse_outside
+from ge2rt.tensors.places import Parts, is_mask, joined, parted, places_of, telling
+from ge2rt.tensors.tape import renew
 from ge2rt.tensors.tensor import Tensor
-from ge2rt.tensors.through import write_at
+from ge2rt.tensors.through import taken, write_at
 
 
 def get(x: Tensor, index: Any) -> Tensor:
-    """The view of a basic index; else what is read at arrays of indices, as NumPy reads it."""
+    """The view of a basic index; else what is read at arrays of indices, as NumPy reads it.
+
+    A mask is counted on the host.
+    """
     refuse_outside((x, index))
     if geo.is_basic(index):
         made = geo.indexed(x.geometry, index)
         return views.view(x, "slice", made, index=views.hidden(index))
-    arrays, rest = _parted(index)
+    arrays, rest = parted(x, index)
+    if any(map(is_mask, arrays)):
+        return taken(x, tensor(places_of(x, arrays, rest, "index"), "i64", x.device))
     if not x._device.accepts("cpu"):  # indices of the host go where they are used
-        arrays = [
-            to(each, x.device) if isinstance(each, Tensor) else on(each, x._device)
-            for each in arrays
-        ]
+        arrays = [_beside(x, each) for each in arrays]
     result: Tensor = dispatch.call(_READ, (x, arrays), {"rest": rest})
     return result
 
 
 def put(x: Tensor, index: Any, value: Any) -> None:
-    """Write into the view of a basic index, where a mask of ``x``'s shape holds, or at indices.
+    """Write into the view of a basic index, at indices, or where masks hold, as NumPy writes.
 
     ValueError for an index outside; where one stands several times, any of its values may stay.
     """
     refuse_outside((x, index, value))
     inplace.refuse_leaf(x, "assignment")
-    if geo.is_basic(index):
-        inplace.put(get(x, index), value)
-        return
-    mask: Any = index if isinstance(index, Tensor) else None
-    if isinstance(index, (np.ndarray, list)):
-        mask = np.asarray(index)
-    if str(getattr(mask, "dtype", "")) == "bool" and tuple(mask.shape) == x.shape:
-        from ge2rt.tensors.operators import table
-
-        given = value if isinstance(value, Tensor) else inplace.like(value, x)
-        result = dispatch.call(table()["where"], (mask, given, inplace.shadow(x)), {})
-        inplace.replace(x, result, "assignment")
-        return
     given = value if isinstance(value, Tensor) else inplace.like(value, x)
-    if dispatch.mode.recording and (inplace.wants_gradient(x) or given.requires_grad):
-        _put_recorded(x, index, given)
+    inplace.refuse_elsewhere(x, given, "assignment")
+    if geo.is_basic(index):
+        view = get(x, index)
+        inplace.replace(view, _trimmed(given, view.ndim), "assignment")
+        return
+    arrays, rest = parted(x, index)
+    masks = any(map(is_mask, arrays))
+    if masks and len(rest) == 1 and arrays[0].shape == x.shape and given.size == 1:
+        _put_one(x, arrays[0], given)
+    elif _recorded(x, given) or (masks and not x._device.accepts("cpu")):
+        _put_places(x, arrays, rest, given)
     else:
-        _put_at(x, index, given)
+        _put_at(x, arrays, rest, given)
 
 
-def _put_at(x: Tensor, index: Any, given: Tensor) -> None:
-    """Write at arrays of indices: by the library whose array the tensor is."""
-    arrays, rest = _parted(index)
+def _recorded(x: Tensor, given: Tensor) -> bool:
+    if not dispatch.mode.recording:
+        return False
+    renew([given])
+    return inplace.wants_gradient(x) or given.requires_grad
+
+
+def _put_one(x: Tensor, mask: Any, given: Tensor) -> None:
+    """Write one value where a mask of ``x``'s shape holds: by a kernel, nothing is counted."""
     inplace.refuse_cast(x, given, "assignment")
-    with _telling(x, given):
-        x.array[_joined([dispatch.bare(each) for each in arrays], rest)] = given.array
+    one = astype(views.reshape(given, ()), x.dtype)  # of two dtypes, where() would take a third
+    result = dispatch.call(table()["where"], (_beside(x, mask), one, inplace.shadow(x)), {})
+    inplace.replace(x, result, "assignment")
+
+
+def _put_at(x: Tensor, arrays: Sequence[Any], rest: Parts, given: Tensor) -> None:
+    """Write at arrays of indices: by the library whose array the tensor is."""
+    inplace.refuse_cast(x, given, "assignment")
+    with telling("assignment", x, given):
+        x.array[joined([dispatch.bare(each) for each in arrays], rest)] = given.array
     x.storage().version += 1
 
 
-def _put_recorded(x: Tensor, index: Any, given: Tensor) -> None:
+def _put_places(x: Tensor, arrays: Sequence[Any], rest: Parts, given: Tensor) -> None:
     """As :func:`_put_at`, with a record: of equal indices the last one counts."""
-    arrays, rest = _parted(index)
-    hosts = [each.detach().numpy() if isinstance(each, Tensor) else each for each in arrays]
-    with _telling(x, given):
-        places = np.arange(x.size).reshape(x.shape)[_joined(hosts, rest)]
-    source = inplace.shaped(x, given, places.shape, "assignment")
+    places = places_of(x, arrays, rest, "assignment")
+    source = inplace.shaped(x, _trimmed(given, places.ndim), places.shape, "assignment")
     if not places.size:
         return
     inside = np.full(x.size, -1)
@@ -86,52 +95,21 @@ def _put_recorded(x: Tensor, index: Any, given: Tensor) -> None:
     inplace.replace(x, changed, "assignment")
 
 
-def _joined(arrays: Sequence[Any], rest: Sequence[Any]) -> tuple[Any, ...]:
-    """The index again whose parts :func:`_parted` gave."""
-    return tuple(
-        arrays[part[1]] if isinstance(part, tuple) and part[0] == "array"
-        else views.unhidden((part,))[0]
-        for part in rest
-    )  # fmt: skip
+def _beside(x: Tensor, array: Any) -> Tensor:
+    """An index or a mask as a tensor on ``x``'s device."""
+    return to(array, x.device) if isinstance(array, Tensor) else on(array, x._device)
 
 
-@contextmanager
-def _telling(x: Tensor, given: Tensor) -> Iterator[None]:
-    try:
-        yield
-    except (IndexError, ValueError) as fault:
-        raise InvalidArgumentError(
-            f"assignment: {fault}", got=f"values {list(given.shape)} into {list(x.shape)}",
-            next_step="indices must be in -n <= i < n, and the values broadcast to their places",
-        ) from None  # fmt: skip
-
-
-def _parted(index: Any) -> tuple[list[Any], tuple[Any, ...]]:
-    """The arrays of an index, and the rest with their places as numbers."""
-    parts = index if isinstance(index, tuple) else (index,)
-    arrays: list[Any] = []
-    rest: list[Any] = []
-    for part in parts:
-        if isinstance(part, (Tensor, np.ndarray, list)):
-            rest.append(("array", len(arrays)))
-            array = part if isinstance(part, Tensor) else np.asarray(part)
-            _refuse_mask(array)
-            arrays.append(array)
-        else:
-            rest.append(views.hidden(part)[0])
-    return arrays, tuple(rest)
-
-
-def _refuse_mask(array: Any) -> None:
-    if str(array.dtype) == "bool":
-        raise InvalidTypeError(
-            "a mask as an index gives as many elements as it holds, which a kernel cannot know",
-            next_step="use ge2rt.where(mask, x, 0), or indices: numpy.nonzero(mask.numpy())",
-        )
+def _trimmed(given: Tensor, rank: int) -> Tensor:
+    """Values without the leading axes of extent 1 that their places do not have."""
+    more = max(given.ndim - rank, 0)
+    if not more or any(extent != 1 for extent in given.shape[:more]):
+        return given
+    return views.squeeze(given, tuple(range(more)))
 
 
 def _read(x: Any, arrays: Any, rest: Any) -> Any:
-    return x[_joined(arrays, rest)]
+    return x[joined(arrays, rest)]
 
 
 _READ = Operator("index", "indexing", _read, inspect.signature(_read), ("rest",), "x[index]")

@@ -103,11 +103,7 @@ def into(out: Tensor, result: Any, what: str) -> Tensor:
 
 def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
     """Write ``source``, broadcast and cast as the rule "same_kind" allows, over ``x``."""
-    if x._device is not source._device:
-        raise InvalidTypeError(
-            f"{what}: tensors on different devices", got=f"{x.device}, {source.device}",
-            detail="device", next_step="move one: y.to(x.device)",
-        )  # fmt: skip
+    refuse_elsewhere(x, source, what)
     refuse_cast(x, source, what)
     refuse_overlap(x, what)
     spread = _spread(source, x.shape, what)
@@ -139,6 +135,15 @@ def refuse_overlap(x: Tensor, what: str) -> None:
         raise InvalidArgumentError(
             f"{what}: several elements of the tensor are one in memory", got=f"strides {x.strides}",
             next_step="write to a copy: x = x.clone()", detail="shape",
+        )  # fmt: skip
+
+
+def refuse_elsewhere(x: Tensor, source: Tensor, what: str) -> None:
+    """TypeError for values that lie on another device."""
+    if x._device is not source._device:
+        raise InvalidTypeError(
+            f"{what}: tensors on different devices", got=f"{x.device}, {source.device}",
+            detail="device", next_step="move one: y.to(x.device)",
         )  # fmt: skip
 
 
@@ -187,15 +192,16 @@ def _copy(x: Tensor, source: Tensor) -> None:
     plan([source.data_ptr(), x.data_ptr()], 0)
 
 
-def put(x: Tensor, value: Any) -> None:
-    """What ``x[...] = value`` does for a view ``x``."""
-    replace(x, value if isinstance(value, Tensor) else like(value, x), "assignment")
-
-
 def like(value: Any, x: Tensor) -> Tensor:
-    """A value as a tensor on ``x``'s device; a Python number in its dtype, if that fits."""
+    """A value as a tensor on ``x``'s device; Python numbers in its dtype, if they fit."""
     from ge2rt.tensors.making import tensor
 
-    fits = isinstance(value, bool) or (isinstance(value, int) and x.dtype.kind != "bool")
-    fits = fits or (isinstance(value, float) and x.dtype.is_float)
-    return tensor(value, x.dtype if fits else None, x.device)
+    return tensor(value, x.dtype if _fits(value, x) else None, x.device)
+
+
+def _fits(value: Any, x: Tensor) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_fits(each, x) for each in value)
+    if isinstance(value, float):
+        return x.dtype.is_float
+    return isinstance(value, bool) or (isinstance(value, int) and x.dtype.kind != "bool")

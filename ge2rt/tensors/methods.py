@@ -186,7 +186,7 @@ def _turned(x: Tensor) -> Tensor:
 def _copy_(x: Tensor, source: Any) -> Tensor:
     """Write another tensor's elements over this one, broadcast and cast."""
     inplace.refuse_leaf(x, "copy_")
-    given = source if isinstance(source, Tensor) else making.tensor(source, device=x.device)
+    given = source if isinstance(source, Tensor) else inplace.like(source, x)
     return inplace.replace(x, given, "copy_")
 
 

@@ -66,6 +66,12 @@ def write_over(before: Tensor, source: Tensor) -> Tensor:
     return written
 
 
+def taken(base: Tensor, places: Tensor) -> Tensor:
+    """Elements of ``base`` by number, in the shape of ``places``: a copy."""
+    made: Tensor = dispatch.call(_SHOWN, (base, places), {})
+    return made
+
+
 def _seen_from(base: Tensor, view: Tensor) -> tuple[Tensor, Tensor]:
     """Of each element of the base its number in the view, or -1; and the other way round."""
     from ge2rt.tensors.making import tensor  # late: it needs this module's users

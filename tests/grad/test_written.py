@@ -97,7 +97,24 @@ def a_view_at_indices(np: Any, x: Any) -> Any:
     return y * y
 
 
+def packed_where_a_mask_holds(np: Any, x: Any) -> Any:
+    y = same(np, x)
+    y[X > 0] = x.reshape(-1)[: int((X > 0).sum())] * 3
+    y[X[:, 0] > 0, 1:] = x[0, 1:] * 2
+    return y * y
+
+
+def read_where_a_mask_holds(np: Any, x: Any) -> Any:
+    y = x * 1
+    y[[0, 2]] = (x[:2] * 2)[None, None]
+    taken = (x * x)[X < 0.3]
+    y.T[:, X[:, 1] > 0] += taken[0]
+    return y * taken.sum()
+
+
 CASES = [
+    packed_where_a_mask_holds,
+    read_where_a_mask_holds,
     rows_at_indices,
     the_last_of_equal_indices,
     a_view_at_indices,

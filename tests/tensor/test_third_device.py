@@ -233,3 +233,26 @@ def test_a_sparse_gradient_moves_there(far: Far) -> None:
     moved = table.weight.grad.to_dense()
     assert moved.device == table.weight.device
     np.testing.assert_array_equal(moved.to("cpu").numpy(), [[0, 0], [2, 2], [0, 0], [1, 1]])
+
+
+def test_indices_and_masks_of_the_host_are_taken_there(far: Far) -> None:
+    values = RNG.standard_normal((4, 3)).astype(F32)
+    rows = np.array([True, False, True, True])
+    for index in (values > 0, rows, rows.tolist(), (rows, [0, 1, 1]), np.array([2, 0]), [1, 1]):
+        for of_host in (index, ge2rt.tensor(index) if isinstance(index, np.ndarray) else index):
+            x, array = ge2rt.tensor(values, device="far"), values.copy()
+            np.testing.assert_array_equal(x[of_host].numpy(), array[index])
+            x[of_host] = array[index] = 5.0
+            np.testing.assert_array_equal(x.numpy(), array)
+            x[of_host] = array[index] = values[index] * 2
+            np.testing.assert_array_equal(x.numpy(), array)
+            with pytest.raises(InvalidTypeError, match="on different devices"):
+                x[of_host] = ge2rt.tensor(3.0)
+    x = ge2rt.tensor(values, device="far")
+    with pytest.raises(InvalidTypeError, match="on different devices"):
+        x[0] = ge2rt.tensor(3.0)
+    for index in (ge2rt.tensor([1, 0], device="far"), ge2rt.tensor(rows, device="far")):
+        with pytest.raises(InvalidTypeError, match="on different devices"):
+            ge2rt.tensor(values)[index]
+        with pytest.raises(InvalidTypeError, match="on different devices"):
+            ge2rt.tensor(values)[index] = 1.0

@@ -148,7 +148,14 @@ REFUSED = [
     (lambda x: x.transpose(0, 2), InvalidArgumentError, "axis 2"),
     (lambda x: x.reshape("a"), InvalidTypeError, "not integers"),
     (lambda x: x.narrow(0, 3, 2), InvalidArgumentError, "elements 3 to 5"),
-    (lambda x: x[x > 3], InvalidTypeError, "a mask as an index"),
+    (lambda x: x[(x > 3)[:2]], InvalidArgumentError, "boolean index did not match"),
+    (lambda x: x[[1.5]], InvalidTypeError, "must be an integer"),
+    (lambda x: x["a"], InvalidTypeError, "must be an integer"),
+    (lambda x: x[np.array(1.5)], InvalidTypeError, "must be an integer"),
+    (lambda x: x.__setitem__(x > 20, [1.0, 2.0]), InvalidArgumentError, "assign 2 input values"),
+    (lambda x: x.__setitem__(x > 20, [[1.0], [2.0]]), InvalidArgumentError, "1-dimensional"),
+    (lambda x: x.__setitem__([0, 9], 1.0), InvalidArgumentError, "out of bounds"),
+    (lambda x: x.astype("i32").__setitem__(x > 2, 1.5), InvalidTypeError, "cannot be written"),
 ]
 
 
@@ -205,8 +212,53 @@ def test_writing_where_a_mask_holds() -> None:
     x[[0, 1]] = 3
     array[[0, 1]] = 3
     same(x, array)
-    with pytest.raises(InvalidTypeError, match="a mask as an index"):
-        x[np.array([True, False, True, False])] = 3
+
+
+ROWS = np.array([True, False, False, True])
+MASKED = {
+    "whole": lambda a: a > 10, "rows": lambda a: ROWS, "list": lambda a: ROWS.tolist(),
+    "none of it": lambda a: a > 99, "rows and a slice": lambda a: (ROWS, slice(1, None, 2)),
+    "columns": lambda a: (slice(None), a[0] > 2), "rows and indices": lambda a: (ROWS, [2, -1]),
+    "two": lambda a: (ROWS, np.arange(6) % 3 == 0), "new axis": lambda a: (None, a > 10),
+    "true": lambda a: True, "false": lambda a: np.bool_(False), "range": lambda a: range(2),
+    "empty": lambda a: [], "rows, last": lambda a: (ROWS, -1), "dots": lambda a: (..., a[0] > 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_and_lists_mean_what_numpy_means(name: str) -> None:
+    x, array = pair(4, 6)
+    index = MASKED[name](array)
+    tensors = MASKED[name](x)
+    same(x[tensors], array[index])
+    same(x.T.T[index], array[index])
+    count = array[index].size
+    packed = np.arange(count, dtype=np.float32).reshape(array[index].shape) - 100
+    deep = [] if array[index].ndim == 1 else [[[[5.0]]], packed[None, None]]
+    for value in (7.0, [5.0], packed, *deep):  # one mask alone takes one axis of values
+        x, array = pair(4, 6)
+        x[tensors], array[index] = value, value
+        same(x, array)
+        x[index] = ge2rt.tensor(value) if isinstance(value, np.ndarray) else value
+        same(x, array)
+
+
+def test_values_of_lists_and_dtypes_are_written_exactly() -> None:
+    x = ge2rt.zeros(3, dtype="f64")
+    x[[True, False, True]] = [0.1, 0.2]
+    assert x.tolist() == [0.1, 0.0, 0.2]
+    x[:] = [0.1, 0.2, 0.3]
+    assert x.tolist() == [0.1, 0.2, 0.3]
+    assert x.copy_([0.3, 0.2, 0.1]).tolist() == [0.3, 0.2, 0.1]
+    big = ge2rt.tensor(np.array([2**63 + 1, 5], np.uint64))
+    big[big == 5] = ge2rt.tensor(np.array([2**62 + 1]))
+    assert big.tolist() == [2**63 + 1, 2**62 + 1]
+    x = ge2rt.tensor([0.0, 1.0, 2.0, 3.0])
+    x[[1, 0]] = x[0:2]
+    x[[False, True, True, True]] = x[:3]
+    assert x.tolist() == [1.0, 1.0, 0.0, 2.0]
+    x[0:2] = np.ones((1, 1, 2), np.float32) * 4
+    assert x.tolist() == [4.0, 4.0, 0.0, 2.0]
 
 
 def test_overlapping_copies_read_before_they_write() -> None:

@@ -22,12 +22,15 @@ class Parameter(Tensor):
     """A tensor that a module counts among its parameters: a leaf that requires a gradient.
 
     ``data`` is a tensor, an array or lists (f32, as ``ge2rt.tensor`` takes them). The memory of a
-    tensor is shared. Integers are kept without a gradient.
+    tensor is shared. Integers are kept without a gradient. InvalidArgumentError for a tensor over
+    read-only memory, which no optimiser could step.
     """
 
     def __init__(self, data: Any) -> None:
         made = data if isinstance(data, Tensor) else tensor(data)
         super().__init__(made.array, made._device)
+        self._storage, self._geometry = made.storage(), made.geometry  # writes to it count here
+        inplace.refuse_read_only(self, "nn.Parameter")
         self.requires_grad = made.dtype.is_float
 
 

@@ -77,6 +77,7 @@ def _put_one(x: Tensor, mask: Any, given: Tensor) -> None:
 
 def _put_at(x: Tensor, arrays: Sequence[Any], rest: Parts, given: Tensor) -> None:
     """Write at arrays of indices: by the library whose array the tensor is."""
+    inplace.refuse_read_only(x, "assignment")
     inplace.refuse_cast(x, given, "assignment")
     with telling("assignment", x, given):
         x.array[joined([dispatch.bare(each) for each in arrays], rest)] = given.array

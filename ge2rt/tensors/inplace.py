@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.shapes import broadcast_strides, may_self_overlap
 from ge2rt.run.launch import plan_for
@@ -103,6 +105,7 @@ def into(out: Tensor, result: Any, what: str) -> Tensor:
 
 def copy_into(x: Tensor, source: Tensor, what: str) -> Tensor:
     """Write ``source``, broadcast and cast as the rule "same_kind" allows, over ``x``."""
+    refuse_read_only(x, what)
     refuse_elsewhere(x, source, what)
     refuse_cast(x, source, what)
     refuse_overlap(x, what)
@@ -135,6 +138,15 @@ def refuse_overlap(x: Tensor, what: str) -> None:
         raise InvalidArgumentError(
             f"{what}: several elements of the tensor are one in memory", got=f"strides {x.strides}",
             next_step="write to a copy: x = x.clone()", detail="shape",
+        )  # fmt: skip
+
+
+def refuse_read_only(x: Tensor, what: str) -> None:
+    """ValueError for a tensor over memory that others gave to read only."""
+    if not x.storage().writable:
+        raise InvalidArgumentError(
+            f"{what}: the memory of the tensor is read-only", got="a read-only array",
+            next_step="work on a copy: x = x.clone()",
         )  # fmt: skip
 
 
@@ -180,7 +192,10 @@ def _cast(source: Tensor, x: Tensor) -> Tensor:
 
 
 def _copy(x: Tensor, source: Tensor) -> None:
-    """Copy by a kernel; a source that shares memory is copied aside first."""
+    """Copy by a kernel; a source that shares memory is copied aside first.
+
+    Raises what the launch raises: nothing is counted as written then.
+    """
     if x.storage() is source.storage() and x.geometry == source.geometry:
         return
     if x.storage().address == source.storage().address and x.geometry != source.geometry:
@@ -188,8 +203,16 @@ def _copy(x: Tensor, source: Tensor) -> None:
 
         with recording(False):
             source = clone(source)
+    if isinstance(x.array, np.ndarray) and (_is_odd(x) or _is_odd(source)):
+        x.array[...] = source.array  # no kernel takes elements at such addresses
+        return
     plan = plan_for("copy", (source.desc, x.desc), {}, x._device, dynamic=True)
-    plan([source.data_ptr(), x.data_ptr()], 0)
+    plan.launch([source.data_ptr(), x.data_ptr()])
+
+
+def _is_odd(x: Tensor) -> bool:
+    """Whether the elements lie at addresses that are no multiples of their size."""
+    return x.data_ptr() % x.itemsize != 0
 
 
 def like(value: Any, x: Tensor) -> Tensor:

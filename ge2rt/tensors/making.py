@@ -27,7 +27,10 @@ def tensor(data: Any, dtype: Any = None, device: str | None = None, *,
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A tensor over the array's own memory: a write to one shows in the other."""
+    """A tensor over the array's own memory: a write to one shows in the other.
+
+    A tensor over a read-only array is to read only: ValueError where it is written.
+    """
     if not isinstance(array, np.ndarray):
         raise InvalidTypeError("no NumPy array", got=type(array).__name__,
                                next_step="use ge2rt.tensor or ge2rt.asarray")  # fmt: skip
@@ -195,11 +198,17 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
 
 
 def move_(x: Tensor, device: str | None, dtype: Any = None) -> Tensor:
-    """``x`` itself, moved: its memory is another from now on, what shared it keeps the old one."""
+    """``x`` itself, moved: its memory is another from now on, what shared it keeps the old one.
+
+    For records that need its values this is a change in place.
+    """
     made = to(x.detach(), device, dtype)
     if made._device is not x._device or made.dtype != x.dtype:
+        version = x.storage().version
         x._array, x._device = made._array, made._device
-        x._storage = x._geometry = None
+        x._storage = x._geometry = x._base = x._born = None
+        x._quiet = False
+        x.storage().version = version + 1
     return x
 
 

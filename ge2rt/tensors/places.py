@@ -14,8 +14,8 @@ import numpy as np
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.text import show
-from ge2rt.tensors import views
 from ge2rt.tensors import geometry as geo
+from ge2rt.tensors import views
 from ge2rt.tensors.tensor import Tensor
 
 Parts = tuple[Any, ...]  # of an index, as views.hidden has them; ("array", n) for an array

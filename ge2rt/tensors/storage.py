@@ -18,18 +18,24 @@ class Storage:
     """Bytes on one device, all of one dtype, and how often they were written.
 
     ``root`` is the array that holds the memory; ``version`` goes up with each write through any of
-    the tensors over it.
+    the tensors over it. Memory of others may be to read only: not ``writable``.
     """
 
-    __slots__ = ("__weakref__", "address", "device", "dtype", "nbytes", "root", "version")
+    __slots__ = (
+        "__weakref__", "address", "device", "dtype", "nbytes", "root", "version", "writable",
+    )  # fmt: skip
 
-    def __init__(self, root: Any, address: int, nbytes: int, dtype: DType, device: Device) -> None:
+    def __init__(
+        self, root: Any, address: int, nbytes: int, dtype: DType, device: Device, *,
+        writable: bool = True,
+    ) -> None:  # fmt: skip
         self.root = root
         self.address = address
         self.nbytes = nbytes
         self.dtype = dtype
         self.device = device
         self.version = 0
+        self.writable = writable
 
     @property
     def elements(self) -> int:
@@ -70,7 +76,9 @@ def of_array(array: Any, device: Device) -> tuple[Storage, Geometry]:
     start = _address(owner) + low
     offset = _address(array) - start
     geometry = Geometry(tuple(array.shape), strides, offset // item if array.size else 0)
-    return Storage(owner, start, high - low, dtype, device), geometry
+    # the array itself says it: its owner may be open to those who have it
+    writable = not isinstance(array, np.ndarray) or bool(array.flags.writeable)
+    return Storage(owner, start, high - low, dtype, device, writable=writable), geometry
 
 
 def _owner(array: Any) -> Any:

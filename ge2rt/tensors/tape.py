@@ -19,7 +19,7 @@ from ge2rt.jit.derive.directions import cotangents_of
 from ge2rt.jit.scope import active, where
 from ge2rt.tensors import dispatch
 from ge2rt.tensors.operators import Operator
-from ge2rt.tensors.storage import Storage
+from ge2rt.tensors.storage import Storage, of_array
 from ge2rt.tensors.tensor import Tensor, hooks_of, is_stale
 
 _MOST_PULLBACKS = 1024
@@ -47,8 +47,8 @@ class Step:
         self.leaves: list[Any] | None = leaves
         self.wanted = wanted
         self.pull = pull
-        self.versions = {
-            n: each.storage().version for n, each in enumerate(leaves) if isinstance(each, Tensor)
+        self.versions: dict[int, tuple[Storage, int, Any]] = {
+            n: _version(each) for n, each in enumerate(leaves) if isinstance(each, Tensor)
         }
         self.origins: list[Origin] = [(leaves[n], leaves[n].history) for n in wanted]
         self.hooks: dict[int, list[Any]] | None = None
@@ -62,7 +62,7 @@ class Step:
         keep = getattr(self.pull, "keeps_outputs", None)
         kept = [each.detach() for each in tensors] if keep is not None and keep() else []
         first = len(self.leaves or ())
-        self.versions |= {first + n: each.storage().version for n, each in enumerate(kept)}
+        self.versions |= {first + n: _version(each) for n, each in enumerate(kept)}
         self.saved = kept
         for tensor in tensors:
             tensor.history = (self, self.count)
@@ -79,17 +79,33 @@ class Step:
                 f"the record of {self.name} was given up by an earlier backward",
                 next_step="call backward(retain_graph=True) the first time",
             )  # fmt: skip
-        known: list[Any] = [*leaves, *self.saved]
-        for place, version in self.versions.items():
-            now = known[place].storage().version
-            if now != version and self.needs(place, cotangents):
+        moved = self._left_behind(leaves)
+        for place, (storage, version, _) in self.versions.items():
+            changed = storage.version != version or (place in moved and dispatch.mode.recording)
+            if changed and self.needs(place, cotangents):
                 what = f"operand {place}" if place < len(leaves) else "its result"
                 raise InvalidArgumentError(
                     f"a tensor that the gradient of {self.name} needs was changed in place",
-                    argument=what, got=f"version {now}, saved at version {version}",
+                    argument=what, got=f"version {storage.version}, saved at version {version}",
                     next_step="work on a copy: x = x.clone(), or write x = x + y",
                 )  # fmt: skip
         return self.pull(self._recorded(leaves), self._outputs(), cotangents)
+
+    def _left_behind(self, leaves: list[Any]) -> set[int]:
+        """Put what operands were in the place of those that were moved to other memory since.
+
+        Returns the places of leaves: what stands there is a constant, which will not do where the
+        way back is recorded itself.
+        """
+        for place, (storage, _, array) in self.versions.items():
+            if place < len(leaves) and leaves[place].storage() is not storage:
+                leaves[place] = Tensor(array, storage.device)
+                leaves[place]._storage, leaves[place]._geometry = (
+                    storage,
+                    of_array(array, storage.device)[1],
+                )
+        pairs = zip(self.wanted, self.origins, strict=True)
+        return {n for n, (leaf, history) in pairs if history is None and leaves[n] is not leaf}
 
     def set_aside(self, storage: Storage, result: Tensor) -> None:
         """Copy operands in a storage that ``result`` is about to be written to, if needed."""
@@ -105,7 +121,7 @@ class Step:
                 with recording(False):
                     leaves[place] = kept = clone(leaf)
                 kept.history, kept.requires_grad = leaf.history, leaf.requires_grad
-                self.versions[place] = kept.storage().version
+                self.versions[place] = _version(kept)
 
     def _recorded(self, leaves: list[Any]) -> list[Any]:
         """The leaves with the histories that they had, where the way back is recorded itself."""
@@ -134,6 +150,12 @@ class Step:
         """Whether the pullback reads the values of a leaf, or (counted on) of an output."""
         reads = getattr(self.pull, "reads", None)
         return reads is None or reads(self.leaves, self.saved, cotangents, place)
+
+
+def _version(x: Tensor) -> tuple[Storage, int, Any]:
+    """What a tensor is now: it may be written, and may be moved to other memory."""
+    storage = x.storage()
+    return storage, storage.version, x.array
 
 
 # -- recording ------------------------------------------------------------------------------------
@@ -320,10 +342,23 @@ def backward(
     ):
         if leaf.history is not None:
             continue
+        gradient = _beside(gradient, leaf)
         if leaf.grad is None:
             leaf.grad = _own(gradient, taken, create_graph)
         else:
             leaf.grad = _sum(leaf.grad, gradient, create_graph)
+
+
+def _beside(gradient: Any, leaf: Tensor) -> Any:
+    """The gradient where its leaf is and in its dtype: a module may have been moved meanwhile."""
+    from ge2rt.tensors.making import to
+
+    same = gradient.dtype == leaf.dtype and gradient.device == leaf.device
+    return (
+        gradient
+        if same or not isinstance(gradient, Tensor)
+        else to(gradient, leaf.device, leaf.dtype)
+    )
 
 
 def _own(gradient: Any, taken: set[int], create_graph: bool) -> Any:

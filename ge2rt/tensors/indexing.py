@@ -16,7 +16,7 @@ from ge2rt.tensors.outside import refuse_outside
 from ge2rt.tensors.places import Parts, is_mask, joined, parted, places_of, telling
 from ge2rt.tensors.tape import renew
 from ge2rt.tensors.tensor import Tensor
-from ge2rt.tensors.through import taken, write_at
+from ge2rt.tensors.through import taken, write_at, write_nothing
 
 
 def get(x: Tensor, index: Any) -> Tensor:
@@ -88,6 +88,8 @@ def _put_places(x: Tensor, arrays: Sequence[Any], rest: Parts, given: Tensor) ->
     """As :func:`_put_at`, with a record: of equal indices the last one counts."""
     places = places_of(x, arrays, rest, "assignment")
     source = inplace.shaped(x, _trimmed(given, places.ndim), places.shape, "assignment")
+    if not places.size and dispatch.mode.recording:
+        write_nothing(x, source)
     if not places.size:
         return
     inside = np.full(x.size, -1)

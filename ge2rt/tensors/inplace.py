@@ -38,6 +38,17 @@ def shadow(x: Tensor) -> Tensor:
     return made
 
 
+def write(x: Tensor, source: Tensor, what: str) -> Tensor:
+    """Write values over ``x`` that are not computed from it: what it was has a gradient of zero."""
+    if dispatch.mode.recording:
+        renew([x])
+        if x.requires_grad and base_of(x) is None:
+            from ge2rt.tensors.through import write_over  # late: it needs this module
+
+            source = write_over(shadow(x), fitted(x, source, what))
+    return replace(x, source, what)
+
+
 def replace(x: Tensor, result: Tensor, what: str) -> Tensor:
     """Write a result over ``x``, which takes on its history; without one its gradient is zero."""
     if dispatch.mode.recording:

@@ -156,12 +156,12 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: Any = "f32",
 # -- copies ---------------------------------------------------------------------------------------
 def fill_(x: Tensor, value: Any) -> Tensor:
     """Set all elements, in place."""
-    from ge2rt.tensors.inplace import refuse_leaf, replace  # late: it needs this module
+    from ge2rt.tensors.inplace import refuse_leaf, write  # late: it needs this module
 
     refuse_leaf(x, "fill_")
     if isinstance(value, Tensor):
-        return replace(x, value, "fill_")
-    return replace(x, tensor(value, x.dtype, x.device), "fill_") if x.size else x
+        return write(x, value, "fill_")
+    return write(x, tensor(value, x.dtype, x.device), "fill_") if x.size else x
 
 
 def clone(x: Tensor) -> Tensor:

@@ -187,7 +187,7 @@ def _copy_(x: Tensor, source: Any) -> Tensor:
     """Write another tensor's elements over this one, broadcast and cast."""
     inplace.refuse_leaf(x, "copy_")
     given = source if isinstance(source, Tensor) else inplace.like(source, x)
-    return inplace.replace(x, given, "copy_")
+    return inplace.write(x, given, "copy_")
 
 
 def _zero_(x: Tensor) -> Tensor:

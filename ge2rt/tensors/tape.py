@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
+from ge2rt.base.locks import ForkLock
 from ge2rt.jit.derive.directions import cotangents_of
 from ge2rt.jit.scope import active, where
 from ge2rt.tensors import dispatch
@@ -23,6 +24,7 @@ from ge2rt.tensors.storage import Storage, of_array
 from ge2rt.tensors.tensor import Tensor, hooks_of, is_stale
 
 _MOST_PULLBACKS = 1024
+_adding = ForkLock()  # threads may go back to the same leaf: a sum is read and written as one
 Origin: TypeAlias = "tuple[Tensor, tuple[Step, int] | None]"  # a tensor and a history of it
 
 
@@ -343,10 +345,11 @@ def backward(
         if leaf.history is not None:
             continue
         gradient = _beside(gradient, leaf)
-        if leaf.grad is None:
-            leaf.grad = _own(gradient, taken, create_graph)
-        else:
-            leaf.grad = _sum(leaf.grad, gradient, create_graph)
+        with _adding:
+            if leaf.grad is None:
+                leaf.grad = _own(gradient, taken, create_graph)
+            else:
+                leaf.grad = _sum(leaf.grad, gradient, create_graph)
 
 
 def _beside(gradient: Any, leaf: Tensor) -> Any:

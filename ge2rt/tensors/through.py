@@ -15,7 +15,7 @@ import numpy as np
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.tensors import dispatch, inplace
 from ge2rt.tensors.geometry import Geometry
-from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.operators import Operator, table
 from ge2rt.tensors.tape import Fill, Pull, Step
 from ge2rt.tensors.tensor import Tensor
 
@@ -32,6 +32,8 @@ def write_through(view: Tensor, result: Tensor, what: str) -> Tensor:
         )
     source = inplace.fitted(view, result, what)
     if not view.size:
+        write_nothing(base, source)
+        show(view)
         return view
     inside, _ = _seen_from(base, view)
     before = inplace.shadow(base)
@@ -55,6 +57,13 @@ def write_at(before: Tensor, source: Tensor, inside: Tensor) -> Tensor:
     """``before`` with elements of ``source``: ``inside`` has their numbers, or -1."""
     written: Tensor = dispatch.call(_WRITTEN, (before, source, inside), {})
     return written
+
+
+def write_nothing(x: Tensor, source: Tensor) -> None:
+    """Give ``x`` a history after a write of no element: the gradient of ``source`` is zero."""
+    if source.requires_grad:
+        none = dispatch.call(table()["sum"], (source,), {})
+        x.history, x.requires_grad = write_over(none, inplace.shadow(x)).history, True
 
 
 def write_over(before: Tensor, source: Tensor) -> Tensor:

@@ -386,6 +386,35 @@ def test_empty_views_and_a_tensor_onto_itself(capfd: Any) -> None:
     assert "overlaps" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("index", [slice(0, 0), [], [False] * 3])
+def test_a_write_of_nothing_leads_to_a_gradient_of_zero(index: Any) -> None:
+    w = ge2rt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = ge2rt.zeros(3)
+    y[index] = w.sum()
+    assert y.requires_grad
+    (y + w).sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [1, 1, 1])
+    w.grad, z = None, w * 2
+    z[index] = w.sum()
+    z[index] = 5.0
+    z.sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda y, w: y.copy_(w * 3), lambda y, w: y.fill_(w.sum()),
+     lambda y, w: y.__setitem__(..., w * 3)],
+)  # fmt: skip
+def test_what_a_recorded_value_hides_has_a_gradient_of_zero(write: Any) -> None:
+    x, w = (ge2rt.ones(3, requires_grad=True) for _ in range(2))
+    y = x * 2
+    write(y, w)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.zeros(3))
+    np.testing.assert_array_equal(w.grad.numpy(), np.full(3, 3.0))
+
+
 @pytest.mark.parametrize(
     "write",
     [lambda y: y.zero_(), lambda y: y.fill_(math.nan), lambda y: y.copy_(ge2rt.ones(4)),

@@ -2,7 +2,7 @@
 
 Functions have the standard's names and signatures. What it leaves to a library is as in NumPy.
 Not covered: complex numbers, functions whose result's shape depends on values (``nonzero``,
-``unique_*``, masks as indices), ``searchsorted``, ``fft``, and of ``linalg`` what is no product.
+``unique_*``), ``searchsorted``, ``fft``, and of ``linalg`` what is no product.
 """
 
 from __future__ import annotations
@@ -343,8 +343,8 @@ class _Info:
     """What the library says of itself."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean masks read nothing, shapes never depend on values."""
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+        """Masks are indices; of functions, no result's shape depends on values."""
+        return {"boolean indexing": True, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> str:
         """Where arrays are made."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ge2rt.base.dtypes import DTYPES, DType, dtype_of
+from ge2rt.base.dtypes import DType, dtype_of
 from ge2rt.base.errors import InvalidTypeError
 from ge2rt.device.api import Device
 from ge2rt.device.registry import get_device
 from ge2rt.tensors import dispatch
 from ge2rt.tensors import geometry as geo
 from ge2rt.tensors.operators import Operator
+from ge2rt.tensors.targets import target
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -189,9 +190,8 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
 
     No gradient crosses devices.
     """
-    if device is not None and not (isinstance(device, str) and device not in DTYPES):
-        device, dtype = None, device
-    made = x if dtype is None else astype(x, dtype)
+    device, kind = target("Tensor.to", device, dtype)
+    made = x if kind is None else astype(x, kind)
     if device is None or get_device(device) is made._device:
         return made
     return on(np.asarray(made.detach().numpy(), order="C"), get_device(device))

@@ -273,3 +273,13 @@ def test_overlapping_copies_read_before_they_write() -> None:
     same(x, array[::-1])
     with pytest.raises(InvalidArgumentError, match="one in memory"):
         x[:1].expand(3).fill_(1)
+
+
+def test_to_takes_every_name_of_a_dtype() -> None:
+    x = ge2rt.ones(2)
+    for name in ("f16", "float16", np.float16, np.dtype("f2")):
+        assert str(x.to(name).dtype) == str(x.to("cpu", name).dtype) == "f16"
+    with pytest.raises(InvalidArgumentError, match=r"a dtype stands in the place of the device"):
+        x.to("f16", "cpu")
+    with pytest.raises(InvalidArgumentError, match=r"no such device.*got 'gpu'"):
+        x.to("gpu")

@@ -93,6 +93,10 @@ class Step:
                 )  # fmt: skip
         return self.pull(self._recorded(leaves), self._outputs(), cotangents)
 
+    def give_up(self) -> None:
+        """Let go of all that was kept for the way back."""
+        self.leaves, self.saved, self.versions = None, [], {}
+
     def _left_behind(self, leaves: list[Any]) -> set[int]:
         """Put what operands were in the place of those that were moved to other memory since.
 
@@ -101,11 +105,8 @@ class Step:
         """
         for place, (storage, _, array) in self.versions.items():
             if place < len(leaves) and leaves[place].storage() is not storage:
-                leaves[place] = Tensor(array, storage.device)
-                leaves[place]._storage, leaves[place]._geometry = (
-                    storage,
-                    of_array(array, storage.device)[1],
-                )
+                leaves[place] = was = Tensor(array, storage.device)
+                was._storage, was._geometry = storage, of_array(array, storage.device)[1]
         pairs = zip(self.wanted, self.origins, strict=True)
         return {n for n, (leaf, history) in pairs if history is None and leaves[n] is not leaf}
 
@@ -434,7 +435,7 @@ def _walk(
                     leaves[id(origin[0])] = origin[0]
                 _add(sums, hooks, origin, gradient, create_graph)
             if not retain:
-                step.leaves = None
+                step.give_up()
         for key, leaf in leaves.items():
             if key in sums and (only is None or key in wanted):
                 found.append((leaf, _hooked(sums[key], hooks.get(key))))

@@ -138,6 +138,18 @@ def test_views_of_what_is_changed_meanwhile_go_on_with_it() -> None:
     near(x.grad, want)
 
 
+def test_a_record_that_is_given_up_holds_no_memory() -> None:
+    x = leaf(np.ones(3))
+    factor = ge2rt.tensor(np.full(3, 2.0))
+    z = x * factor
+    kept = [weakref.ref(factor.array), weakref.ref(factor.storage())]
+    z.backward(np.ones(3))
+    del factor
+    gc.collect()
+    assert z.history is not None
+    assert all(each() is None for each in kept)
+
+
 def test_threads_add_to_one_gradient() -> None:
     x = leaf(np.ones(3))
 

@@ -17,7 +17,7 @@ from ge2rt.tensors import dispatch
 from ge2rt.tensors.inplace import wants_gradient
 from ge2rt.tensors.operators import Operator, table
 from ge2rt.tensors.outside import refuse_outside
-from ge2rt.tensors.tape import Fill, Pull, Step, refuse_stale
+from ge2rt.tensors.tape import Fill, Pull, Step, renew
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -84,6 +84,8 @@ def call_jitted(function: JitFunction, args: tuple[Any, ...], kwargs: Mapping[st
     leaves, structure, _ = flatten((args, dict(kwargs)))
     refuse_outside(leaves)
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if dispatch.mode.recording:
+        renew(tensors)
     wanted = tuple(
         n for n, leaf in enumerate(leaves)
         if isinstance(leaf, Tensor) and leaf.requires_grad and leaf.dtype.is_float
@@ -101,7 +103,6 @@ def call_jitted(function: JitFunction, args: tuple[Any, ...], kwargs: Mapping[st
         each.storage().version += 1
     if not (wanted and dispatch.mode.recording):
         return result
-    refuse_stale(function.__name__, tensors)
     return _recorded(function, leaves, structure, wanted, result)
 
 

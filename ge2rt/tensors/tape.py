@@ -186,11 +186,6 @@ def renew(tensors: Iterable[Any]) -> None:
             show(each)
 
 
-def refuse_stale(name: str, leaves: Sequence[Any]) -> None:
-    """As :func:`renew`, which leaves nothing to be refused: for :mod:`ge2rt.tensors.protocols`."""
-    renew(leaves)
-
-
 def _taken_apart(op: Operator, bound: inspect.BoundArguments) -> tuple[list[Any], Fill]:
     """The arguments' values one by one (lists opened), and how to call with other ones."""
     leaves: list[Any] = []

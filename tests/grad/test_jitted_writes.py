@@ -104,3 +104,13 @@ def test_what_is_only_read_keeps_its_version_and_its_gradient() -> None:
     f(a, b).sum().backward()
     np.testing.assert_allclose(a.grad.numpy(), 4 * X, rtol=1e-6)
     assert (a.storage().version, b.storage().version) == (0, 0)
+
+
+def test_a_view_from_before_its_base_was_recorded_is_no_constant() -> None:
+    w = ge2rt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = ge2rt.zeros(3)
+    early = y[0:2]
+    y += w
+    square = ge2rt.jit(lambda a: a * a)
+    square(early).sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [2, 4, 0])

@@ -25,6 +25,7 @@ from ge2rt.spec.model import KernelSpec
 from ge2rt.spec.registry import Registry, default_registry, load_registry
 
 SHOWN_FAULTS = 2  # cases of each kernel
+_FEW = 8  # kernels whose results are not waited for long
 
 T = TypeVar("T")
 
@@ -53,7 +54,8 @@ def check(
     """Check all kernels of FILE (default: the registry): YAML, templates, compilation, results.
 
     Each kernel runs over a grid of sizes, dtypes, strides and attributes and is compared with its
-    reference. Exits with 1 on any fault.
+    reference. Exits with 1 on any fault. The whole registry takes tens of minutes, with --full more
+    than an hour; --kernel picks some of it.
     """
     kernels = _kernels(file, names)
     screen = console()
@@ -161,6 +163,9 @@ def _run(screen: Console, kernels: list[KernelSpec], where: Device, full: bool) 
             ran = apart.run(list(cases)) if _is_here(where) else (run_case(c, where) for c in cases)
             outcomes = settle([outcome for outcome, _ in zip(ran, steps, strict=True)])
             progress.remove_task(task)
+            if not screen.is_terminal and len(kernels) > _FEW:  # where no bar is seen
+                good = sum(not (o.faults or o.skipped) for o in outcomes)
+                click.echo(f"{kernel.name}: {good} of {len(outcomes)} passed", err=True)
             shown.add_row(kernel.name, *_figures(outcomes))
             everything += outcomes
             if not cases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -241,3 +242,14 @@ def test_a_folder_named_like_the_library_is_not_taken_for_it(tmp_path: Path) -> 
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cases passed on cpu" in done.stdout
+
+
+def test_results_are_told_as_they_come_where_no_bar_is_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ge2rt.cli.check._FEW", 0)
+    monkeypatch.setattr(sys, "argv", ["ge2rt", "check", "--device", "cpu", "--kernel", "slice_bwd"])
+    with pytest.raises(SystemExit) as done:
+        entry.main()
+    assert done.value.code == 0
+    assert re.search(r"^slice_bwd: (\d+) of \1 passed$", capsys.readouterr().err, re.MULTILINE)

@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Any, Any]] = {
         lambda x: F.mse_loss(x, ge2rt.tensor(X * 0.5 + B)),
         lambda x: ((x - X * 0.5 - B) ** 2).mean(),
     ),
-    "l1": (lambda x: F.l1_loss(x, ge2rt.tensor(B), "sum"), lambda x: np.abs(x - B).sum()),
+    "l1": (lambda x: F.l1_loss(x, ge2rt.tensor(B + 0 * X), "sum"), lambda x: np.abs(x - B).sum()),
     "bce": (
         lambda x: F.binary_cross_entropy_with_logits(x, ge2rt.tensor((X > 0.3) * 1.0), "none"),
         lambda x: np.log1p(np.exp(np.where(X > 0.3, -x, x))),

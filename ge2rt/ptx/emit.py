@@ -7,6 +7,7 @@ Rules (``rules/``) are written once for both: they ask :meth:`Emitter.type` for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 BITS = {
@@ -28,7 +29,8 @@ class Value(NamedTuple):  # of these there are many: a tuple is made in half of 
         return f"<{self.lanes} x {self.type}>" if self.lanes else self.type
 
     def __str__(self) -> str:
-        return f"{self.full_type} {self.text}"
+        type, text, lanes = self
+        return f"<{lanes} x {type}> {text}" if lanes else f"{type} {text}"
 
 
 class Emitter:
@@ -99,8 +101,11 @@ class Emitter:
     def alike(self, values: Iterable[Value]) -> list[Value]:
         """Splat the scalars if any of the values is a vector."""
         given = list(values)
-        lanes = max([v.lanes for v in given], default=0)
-        return [v if v.lanes else self.splat(v, lanes) for v in given] if lanes else given
+        lanes = {v.lanes for v in given}
+        if len(lanes) < 2:
+            return given
+        width = max(lanes)
+        return [v if v.lanes else self.splat(v, width) for v in given]
 
     def reinterpret(self, value: Value, type: str, lanes: int) -> Value:
         """Bitcast the whole value: ``<32 x i32>`` to ``<64 x i16>``, an i32 to ``<2 x i16>``."""
@@ -160,8 +165,8 @@ class Emitter:
         """
         given = self.alike(args)
         lanes, result = given[0].lanes, type or given[0].type
-        full = f"<{lanes} x {result}>" if lanes else result
-        name = f"{intrinsic}.{_suffix(result, lanes)}"
+        full, suffix = _spelled(result, lanes)
+        name = f"{intrinsic}.{suffix}"
         if name not in self.declarations:
             signature = ", ".join(v.full_type for v in given)
             self.declarations[name] = f"declare {full} @{name}({signature})"
@@ -210,7 +215,11 @@ def _struct(kinds: Sequence[str]) -> str:
     return f"{{ {', '.join(kinds)} }}"
 
 
-def _suffix(type: str, lanes: int) -> str:
-    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
-    name = short.get(type, type)
-    return f"v{lanes}{name}" if lanes else name
+_SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+@cache
+def _spelled(type: str, lanes: int) -> tuple[str, str]:
+    """A type as it is written, and as it ends an intrinsic's name."""
+    name = _SHORT.get(type, type)
+    return (f"<{lanes} x {type}>", f"v{lanes}{name}") if lanes else (type, name)

@@ -12,11 +12,14 @@ _ADDRESSES: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 # opcode -> number of the operand that must be a predicate
 _PREDICATES = {"setp": 0, "selp": -1, "vote": 1}
+_ASKED = frozenset((*_ADDRESSES, *_PREDICATES, "cp", "bar", "barrier", "mov"))
 _PIECES = (8, 16, 32, 64)
 
 
 def check_operands(function: Function, instr: Instr) -> None:
     """Raise :class:`CompileError` that names the line and the operand."""
+    if instr.guard is None and instr.op not in _ASKED:
+        return
     if instr.guard is not None and function.registers.get(instr.guard.reg.name) != "pred":
         raise _wrong(instr, f"the guard @{instr.guard.reg.name}", "a .pred register")
     if instr.op in ("ld", "ldu", "st") and not instr.types:

@@ -490,7 +490,7 @@ def transfer(instr: Instr, given: Sequence[Lanes | None], trusted: bool = False)
     result: Lanes | None = VARYING
     if rule is not None and bits is not None and bits > 1 and known:
         result = rule(instr, known, bits, trusted)
-    if result is None and all(v.uniform for v in known):
+    if result is None and not any(v.offsets for v in known):
         return UNIFORM
     return result
 

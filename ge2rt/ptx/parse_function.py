@@ -88,14 +88,14 @@ class BodyParser:
                 self._line += text.count("\n", counted, self._skip_blank(position))
                 raise self._unreadable(position)
             kind = found.lastindex
-            start = found.start(kind or 0)
+            start = found.start(2 if kind == 3 else kind or 0)
             self._line += text.count("\n", counted, start)
             counted = start
             position = found.end()
             if kind == 3:
                 at, form, rest = found.group(1, 2, 3)
                 op, mods, types = split_form(form)
-                line = self._line - text.count("\n", found.start(2), start)
+                line = self._line
                 guard = self._guard(at) if at else None
                 if op in ("call", "bra", "brx"):
                     operands = self._transfer(op, rest)

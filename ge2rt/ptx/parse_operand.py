@@ -155,7 +155,10 @@ class Operands(dict[str, Operand]):
     def all(self, text: str) -> tuple[Operand, ...]:
         """The operands of one instruction."""
         if "{" not in text:
-            return tuple([self[piece] for piece in text.split(",")]) if text.strip() else ()
+            if not text.strip():
+                return ()
+            # NVRTC's blanks away: each text would be looked up with its blank and without
+            return tuple([self[piece] for piece in text.replace(", ", ",").split(",")])
         return tuple([self[piece] for piece in pieces(text)])
 
     def _parse(self, text: str) -> Operand:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ge2rt.ptx.ast import Address, Imm, Operand, Symbol
 from ge2rt.ptx.emit import Value
-from ge2rt.ptx.lanes import Lanes, constant
+from ge2rt.ptx.lanes import Lanes, Offsets, constant
 from ge2rt.ptx.lower.values import Scope, spread_lanes
 
 
@@ -34,7 +35,7 @@ def where(scope: Scope, address: Address, space: str, extra: int = 0) -> Where:
     lanes = scope.lanes(base)
     if lanes is not None:
         number = scope.scalar(base)
-        lanes = Lanes(lanes.offsets)
+        lanes = _only(lanes.offsets)
     else:
         number = scope.vector(base)
     number = _wide(scope, number)
@@ -46,6 +47,12 @@ def where(scope: Scope, address: Address, space: str, extra: int = 0) -> Where:
     if offset:
         number = e.binary("add", number, e.const("i64", offset, number.lanes))
     return Where(pointer(scope, number, shared), lanes)
+
+
+@lru_cache(maxsize=4096)
+def _only(offsets: Offsets) -> Lanes:
+    """Lanes of which no more is known."""
+    return Lanes(offsets)
 
 
 def _wide(scope: Scope, number: Value) -> Value:
@@ -93,7 +100,12 @@ def full_lanes(scope: Scope, place: Where) -> Value:
 
 def steps_evenly(offsets: Sequence[int], step: int) -> bool:
     """Whether each lane lies ``step`` bytes behind the one before."""
-    return tuple(offsets) == tuple(range(0, len(offsets) * step, step))
+    return tuple(offsets) == _even(len(offsets), step)
+
+
+@lru_cache(maxsize=256)
+def _even(lanes: int, step: int) -> Offsets:
+    return tuple(range(0, lanes * step, step))
 
 
 def pointers_of(scope: Scope, place: Where) -> Value:

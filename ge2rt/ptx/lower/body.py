@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ge2rt.base.errors import Ge2rtError, UnsupportedError
 from ge2rt.ptx.ast import Instr, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
-from ge2rt.ptx.lanes import Lanes, counts_from_top
+from ge2rt.ptx.lanes import UNIFORM, Lanes, counts_from_top
 from ge2rt.ptx.lower import fragments, functions, heap, leaving, messages, stack, tiles
 from ge2rt.ptx.lower.atomic import lower_atomic
 from ge2rt.ptx.lower.geometry import PTX_WARP
@@ -59,15 +59,20 @@ def _assign(scope: Scope, instr: Instr, results: list[Value], lanes: Lanes | Non
 
 def _pure(scope: Scope, instr: Instr) -> None:
     shape = shape_of(instr)
-    operands = shape.sources
-    given = [scope.lanes(o) for o in operands]
+    operands, of_register = shape.sources, scope.code.kinds.lanes.get
+    given = [
+        scope.lanes(o) if name is None else of_register(name, UNIFORM)
+        for o, name in zip(operands, shape.registers, strict=True)
+    ]
     lanes = result_lanes(instr, shape, given, scope.code.width, scope.code.kinds.trusted)
     known = [v for v in given if v is not None]
-    scalar = lanes is not None and len(known) == len(given)
-    values = [scope.scalar(o) if scalar else scope.vector(o) for o in operands]
-    if scalar and counts_from_top(instr, known):
-        _assign(scope, instr, [_from_top(scope, instr, values, known)], lanes)
-        return
+    if lanes is None or len(known) < len(given):
+        values = [scope.spread(o, v) for o, v in zip(operands, given, strict=True)]
+    else:
+        values = [scope.scalar(o) for o in operands]
+        if counts_from_top(instr, known):
+            _assign(scope, instr, [_from_top(scope, instr, values, known)], lanes)
+            return
     _assign(scope, instr, PURE[instr.op](scope.e, instr, values), lanes)
 
 

@@ -31,6 +31,8 @@ def flow_of(function: Function, meets: Callable[[Instr], bool] = is_barrier) -> 
 def parts_meet(code: Code) -> bool:
     """Whether lanes of both sides of a branch meet at a ``bar.warp.sync`` each has for itself."""
     flow = code.flow
+    if not code.kinds.divergent:
+        return False
     syncs = sum(1 << at for at, n in enumerate(flow.nodes) if any(map(syncs_warp, n.instrs)))
     inside = (1 << flow.exit) - 1
     for branch in code.kinds.divergent if syncs else ():
@@ -53,6 +55,8 @@ def barriers_apart(
     ``stops`` names instructions that count as barriers; with ``returns`` the end is one.
     """
     flow = code.flow
+    if not code.kinds.divergent:
+        return False
     stations = (1 << flow.exit) * returns
     for at, node in enumerate(flow.nodes):
         if node.kind == "barrier" or any(map(stops, node.instrs)):

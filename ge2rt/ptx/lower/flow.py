@@ -17,8 +17,11 @@ from ge2rt.base.once import cached_property
 from ge2rt.ptx.ast import Function, Instr, Symbol
 from ge2rt.ptx.lower import graph
 from ge2rt.ptx.lower.graph import Loop
-from ge2rt.ptx.lower.shape import Shape, is_barrier, shape_of
+from ge2rt.ptx.lower.shape import BARRIER, Shape, is_barrier, shape_of
 
+_STOPS = frozenset(("trap", "quit", "overflow"))
+# What a node may end at; ``meets`` asks about barriers only.
+_CUTS = frozenset(("bra", "brx", "ret", "exit", "call")) | _STOPS | BARRIER
 _EXIT = ""  # the label of the virtual node that all ends lead to
 
 
@@ -105,13 +108,12 @@ class Flow:
     @cached_property
     def registers(self) -> dict[str, int]:
         """A number for each register that is read or written."""
-        names: dict[str, int] = {}
+        names: list[str] = []
         for node in self.nodes:
             for _, shape in node.steps:
-                for name in (*shape.written, *shape.read):
-                    if name not in names:
-                        names[name] = len(names)
-        return names
+                names += shape.written
+                names += shape.read
+        return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
     @cached_property
     def written(self) -> tuple[int, ...]:
@@ -129,14 +131,14 @@ class Flow:
         count = len(self.nodes)
         gen, kill = [0] * count, [0] * count
         for at, node in enumerate(self.nodes):
-            first_read, overwritten = set[int](), set[int]()
-            for instr, shape in node.steps:
-                for name in shape.read:
-                    if (register := number[name]) not in overwritten:
-                        first_read.add(register)
+            first_read, overwritten = set[str](), set[str]()
+            for instr, shape in reversed(node.steps):
                 if instr.guard is None:
-                    overwritten.update([number[name] for name in shape.written])
-            gen[at], kill[at] = graph.bits_of(first_read), graph.bits_of(overwritten)
+                    overwritten.update(shape.written)
+                    first_read.difference_update(shape.written)
+                first_read.update(shape.read)
+            gen[at] = graph.bits_of([number[name] for name in first_read])
+            kill[at] = graph.bits_of([number[name] for name in overwritten])
         live = [0] * (count + 1)
         changed = True
         while changed:
@@ -298,6 +300,9 @@ class _Cutter:
     def cut(self, instrs: tuple[Instr, ...], successors: tuple[str, ...]) -> None:
         """Append the pieces."""
         for at, instr in enumerate(instrs):
+            if instr.op not in _CUTS and self._apart is None:
+                self._now.instrs.append(instr)
+                continue
             last = at == len(instrs) - 1
             if instr.op == "bra":
                 target = _label_of(instr)
@@ -363,7 +368,7 @@ class _Cutter:
 
 def stops(instr: Instr) -> bool:
     """Whether lanes that execute it go no further (what follows it in the PTX is dead)."""
-    if instr.op in ("trap", "quit", "overflow"):
+    if instr.op in _STOPS:
         return True
     if instr.op != "call":
         return False

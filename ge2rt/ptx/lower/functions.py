@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ge2rt.base.errors import UnsupportedError
-from ge2rt.ptx.ast import Address, Function, Instr, Module, Operand, Symbol
+from ge2rt.ptx.ast import Address, Function, Instr, Module, Operand, Reg, Symbol
 from ge2rt.ptx.emit import Value
 from ge2rt.ptx.lanes import Lanes
 from ge2rt.ptx.lower.address import Where, where
@@ -86,6 +86,7 @@ def addressed(module: Module) -> set[str]:
         for instr in block.instrs
         if instr.op != "call"
         for operand in instr.operands
+        if type(operand) is not Reg and type(operand) is not Address
         for item in flatten(operand)
         if isinstance(item, Symbol) and item.name in module.functions
     }

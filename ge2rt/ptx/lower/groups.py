@@ -13,11 +13,12 @@ from functools import lru_cache
 from ge2rt.ptx.ast import Address, Instr, Reg
 from ge2rt.ptx.emit import BITS
 from ge2rt.ptx.lanes import Lanes
-from ge2rt.ptx.lower.shape import written_names
+from ge2rt.ptx.lower.shape import shape_of
 
 _WRITES = frozenset(
     ["st", "atom", "red", "cp", "call", "membar", "fence", "stmatrix", "bar", "barrier"]
 )
+_ACCESSES = (_WRITES - {"st"}) | {"ld", "ldu", "ldmatrix", "tex"}
 _LIMIT = 8  # elements a lane
 _APART = frozenset(("volatile", "relaxed", "acquire", "release", "v2", "v4", "v8", "param"))
 _Key = tuple[str, str, int, int]
@@ -37,13 +38,16 @@ def groups(
     epoch, run = 0, 0
     last: _Key | None = None
     for at, instr in enumerate(instrs):
-        key = _key(instr, versions, epoch if instr.op == "ld" else run)
-        if instr.op == "st":
+        key = None
+        if instr.op == "ld":
+            key = _key(instr, versions, epoch)
+        elif instr.op == "st":
+            key = _key(instr, versions, run)
             if key is None or key != last:
                 run += 1
                 key = _key(instr, versions, run)
             last = key
-        elif instr.op in ("ld", "ldu", "ldmatrix", "tex") or instr.op in _WRITES:
+        if instr.op in _ACCESSES:
             run += 1
             last = None
         if instr.op in _WRITES:
@@ -55,7 +59,7 @@ def groups(
                 address = instr.operands[1 if instr.op == "ld" else 0]
                 assert isinstance(address, Address)
                 found.setdefault(key, []).append((address.offset, at))
-        for name in written_names(instr):
+        for name in shape_of(instr).written:
             versions[name] = versions.get(name, 0) + 1
     result: dict[int, tuple[int, ...]] = {}
     for key, members in found.items():
@@ -70,7 +74,7 @@ def few(width: int) -> int:
 
 
 def _key(instr: Instr, versions: Mapping[str, int], epoch: int) -> _Key | None:
-    if instr.op not in ("ld", "st") or instr.guard is not None or not instr.types:
+    if instr.guard is not None or not instr.types:
         return None
     if not _APART.isdisjoint(instr.mods):
         return None

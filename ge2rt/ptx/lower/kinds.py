@@ -8,6 +8,7 @@ changes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -107,12 +108,11 @@ class Analysis:
         trusted = start.trusted if start is not None else None
         self._trusted = addresses_only(flow) if trusted is None else trusted
         self._writers = [step for node in flow.nodes for step in node.steps if step[1].written]
-        self._defined = set[str]()
-        self._readers: dict[str, list[int]] = {}  # places among the writers
+        self._defined = {name for _, shape in self._writers for name in shape.written}
+        self._readers = readers = defaultdict[str, list[int]](list)  # places among the writers
         for at, (_, shape) in enumerate(self._writers):
-            self._defined.update(shape.written)
             for name in shape.read:
-                self._readers.setdefault(name, []).append(at)
+                readers[name].append(at)
         self._again = set[int]()
         if start is None:
             self._again.update(range(len(self._writers)))
@@ -229,9 +229,9 @@ class Analysis:
     def _result(self, instr: Instr, shape: Shape) -> Lanes | str | None:
         """Lanes of the destinations, or ``"unknown"`` while a source has no definition yet."""
         lanes, given = self._lanes, list[Lanes | None]()
-        for operand, name in zip(shape.sources, shape.registers, strict=True):
+        for at, name in enumerate(shape.registers):
             if name is None:
-                given.append(self.operand(operand))
+                given.append(self.operand(shape.sources[at]))
             elif name in lanes:
                 given.append(lanes[name])
             elif name in self._defined:
@@ -265,15 +265,15 @@ def addresses_only(flow: Flow) -> frozenset[str]:
     feeds: dict[str, list[str]] = {}
     for node in flow.nodes:
         for instr, shape in node.steps:
-            named = [
-                name
-                for operand, name in zip(shape.sources, shape.registers, strict=True)
-                if name is not None and type(operand) is not Address
-            ]
             if instr.op in _ADDRESS_STEPS and len(shape.written) == 1:
+                named = [name for name in shape.registers if name is not None]
                 feeds.setdefault(shape.written[0], []).extend(named)
+            elif Address not in map(type, shape.sources):
+                doubtful.update(shape.read)
             else:
-                doubtful.update(named)
+                for operand, name in zip(shape.sources, shape.registers, strict=True):
+                    if name is not None and type(operand) is not Address:
+                        doubtful.add(name)
             if instr.guard is not None:
                 doubtful.add(instr.guard.reg.name)
     work = list(doubtful)

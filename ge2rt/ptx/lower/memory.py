@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Address, Instr, Reg, Symbol
 from ge2rt.ptx.emit import BITS, Value
@@ -14,6 +16,7 @@ from ge2rt.ptx.lower.values import Scope
 from ge2rt.ptx.rules.operands import cast
 
 _SPACES = ("global", "shared", "local", "const", "param")
+_ORDERED = frozenset(("volatile", "relaxed", "acquire", "release"))
 MEMORY_TYPES = {"b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", "s16": "i16",
            "b32": "i32", "u32": "i32", "s32": "i32", "b64": "i64", "u64": "i64", "s64": "i64",
            "f32": "float", "f64": "double", "f16": "i16", "bf16": "i16", "f16x2": "i32",
@@ -22,11 +25,13 @@ MEMORY_TYPES = {"b8": "i8", "u8": "i8", "s8": "i8", "b16": "i16", "u16": "i16", 
 
 def space_of(instr: Instr) -> str:
     """The state space an access names; "" for generic."""
-    for mod in instr.mods:
-        space = mod.split("::", 1)[0]
-        if space in _SPACES:
-            return space
-    return ""
+    return _space_of(instr.mods)
+
+
+@lru_cache(maxsize=4096)
+def _space_of(mods: tuple[str, ...]) -> str:
+    spaces = (mod.split("::", 1)[0] for mod in mods)
+    return next((space for space in spaces if space in _SPACES), "")
 
 
 def memory_type(instr: Instr) -> str:
@@ -40,10 +45,12 @@ def memory_type(instr: Instr) -> str:
 
 def vector_length(instr: Instr) -> int:
     """Elements a lane: 1, or 2, 4, 8 with ``.v2`` and so on."""
-    for mod in instr.mods:
-        if mod in ("v2", "v4", "v8"):
-            return int(mod[1:])
-    return 1
+    return _vector_length(instr.mods)
+
+
+@lru_cache(maxsize=4096)
+def _vector_length(mods: tuple[str, ...]) -> int:
+    return next((int(mod[1:]) for mod in mods if mod in ("v2", "v4", "v8")), 1)
 
 
 def lower_load(scope: Scope, instr: Instr) -> list[Value]:
@@ -102,7 +109,7 @@ def _extend(scope: Scope, instr: Instr, value: Value) -> Value:
 
 
 def _ordered(instr: Instr) -> bool:
-    return any(instr.has(m) for m in ("volatile", "relaxed", "acquire", "release"))
+    return not _ORDERED.isdisjoint(instr.mods)
 
 
 def forget(scope: Scope) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ge2rt.base.errors import OutOfMemoryError, UnsupportedError
-from ge2rt.ptx.ast import Address, Function, Module, Symbol, Variable
+from ge2rt.ptx.ast import Address, Function, Module, Reg, Symbol, Variable
 from ge2rt.ptx.lanes import Lanes, constant, counted
 from ge2rt.ptx.lower.shape import flatten
 from ge2rt.ptx.native import ARENA_ALIGN, GlobalImage, GlobalSlot
@@ -124,6 +124,8 @@ def _symbols(function: Function) -> set[str]:
     for block in function.blocks:
         for instr in block.instrs:
             for operand in instr.operands:
+                if type(operand) is Reg:
+                    continue
                 for item in flatten(operand):
                     base = item.base if isinstance(item, Address) else item
                     if isinstance(base, Symbol):

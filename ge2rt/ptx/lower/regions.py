@@ -16,7 +16,7 @@ from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.geometry import BLOCK_WIDE, PLACE_ONLY
 from ge2rt.ptx.lower.kinds import Kinds
 from ge2rt.ptx.lower.places import Places
-from ge2rt.ptx.lower.shape import read_names, shape_of, written_names
+from ge2rt.ptx.lower.shape import Shape, read_names
 from ge2rt.ptx.rules import PURE, writes_carry
 
 
@@ -97,10 +97,9 @@ def block_wide(flow: Flow, kinds: Kinds, places: Places) -> BlockWide:
     while True:
         before = len(good)
         for node in flow.nodes:
-            control = (node.control,) if node.kind == "barrier" and node.control else ()
-            for instr in (*node.instrs, *control):
-                if not _keeps(instr, good, places):
-                    good.difference_update(written_names(instr))
+            for instr, shape in node.steps:
+                if shape.written and not _keeps(instr, shape, good, places):
+                    good.difference_update(shape.written)
         parting = tuple(at for at in range(len(flow.nodes)) if _may_part(flow, at, good))
         for branch in parting:
             join = flow.joins[branch]
@@ -130,19 +129,17 @@ def _may_part(flow: Flow, at: int, good: set[str]) -> bool:
     return not all(name in good for name in read_names(node.control))
 
 
-def _keeps(instr: Instr, good: set[str], places: Places) -> bool:
+def _keeps(instr: Instr, shape: Shape, good: set[str], places: Places) -> bool:
     """Whether an instruction yields one value for the block from block-wide sources."""
-    if not written_names(instr):
-        return True
     if instr.op in ("bar", "barrier"):
         return instr.guard is None
-    if not all(name in good for name in read_names(instr)):
+    if not good.issuperset(shape.read):
         return False
     if instr.op in ("ld", "ldu"):
         return _reads_constant(instr, places)
     if instr.op not in PURE and instr.op not in ("mov", "cvta"):
         return False
-    operands = shape_of(instr).sources
+    operands = shape.sources
     if any(isinstance(o, Special) and o.name not in BLOCK_WIDE for o in operands):
         return False
     return not any(isinstance(o, Symbol) and places.place(o).space == "local" for o in operands)
@@ -176,24 +173,25 @@ def _recomputed(flow: Flow, kinds: Kinds) -> dict[str, Instr]:
     found: dict[str, Instr] = {}
     counts: dict[str, int] = {}
     for node in flow.nodes:
-        control = (node.control,) if node.control is not None else ()
-        for instr in (*node.instrs, *control):
-            for name in written_names(instr):
+        for _, shape in node.steps:
+            for name in shape.written:
                 counts[name] = counts.get(name, 0) + 1
     for node in flow.nodes:  # definitions stand before uses in this order
-        for instr in node.instrs:
-            written = written_names(instr)
-            if len(written) != 1 or counts[written[0]] != 1 or kinds.varying(written[0]):
+        for instr, shape in node.steps:
+            if len(shape.written) != 1 or instr is node.control:
                 continue
-            if instr.guard is None and _from_places(instr, found):
-                found[written[0]] = instr
+            (written,) = shape.written
+            if counts[written] != 1 or kinds.varying(written):
+                continue
+            if instr.guard is None and _from_places(instr, shape, found):
+                found[written] = instr
     return found
 
 
-def _from_places(instr: Instr, found: dict[str, Instr]) -> bool:
-    if writes_carry(instr) or any(name not in found for name in read_names(instr)):
+def _from_places(instr: Instr, shape: Shape, found: dict[str, Instr]) -> bool:
+    if writes_carry(instr) or any(name not in found for name in shape.read):
         return False
-    if any(isinstance(o, Special) and o.name not in PLACE_ONLY for o in shape_of(instr).sources):
+    if any(isinstance(o, Special) and o.name not in PLACE_ONLY for o in shape.sources):
         return False
     if instr.op == "ld":
         address = instr.operands[1]

@@ -103,10 +103,11 @@ class Shape(NamedTuple):
 
 
 def shape_of(instr: Instr) -> Shape:
-    """The shape, worked out once an instruction (kept in the record, as cached properties are)."""
-    found: Shape | None = instr.__dict__.get("_shape")
-    if found is None:
-        found = instr.__dict__["_shape"] = _shape(instr)
+    """The shape, worked out once an instruction and kept in the record."""
+    found: Shape | None = getattr(instr, "_shape", None)
+    if found is None:  # not by ``__dict__``: Python would make a dictionary for each record
+        found = _shape(instr)
+        object.__setattr__(instr, "_shape", found)
     return found
 
 
@@ -118,31 +119,32 @@ def _shape(instr: Instr) -> Shape:
     else:
         first = has_result(instr)
         targets, given = operands[:first], operands[first:]
-    results, sources = _items(targets), tuple([o for o in _items(given) if o is not None])
+    results: tuple[Operand | None, ...] = targets
+    sources = given
+    if not _SEVERAL.isdisjoint(map(type, operands)):
+        results = tuple([item for part in targets for item in flatten(part)])
+        sources = tuple([item for part in given for item in flatten(part) if item is not None])
     if op in _READS_CARRY:
         sources = (*sources, Reg(CARRY))
-    written = [o.name for o in results if type(o) is Reg]
+    written = tuple([o.name for o in results if type(o) is Reg]) if results else ()
     registers = tuple([o.name if type(o) is Reg else _name_of(o) for o in sources])
-    read = [name for name in registers if name is not None]
+    read = tuple([name for name in registers if name is not None])
     if instr.guard is not None:
-        read.append(instr.guard.reg.name)
+        read = (*read, instr.guard.reg.name)
     if "cc" in instr.mods:
-        written.append(CARRY)
-    return Shape(results, tuple(written), tuple(read), sources, registers)
-
-
-def _items(operands: tuple[Operand, ...]) -> tuple[Operand | None, ...]:
-    for operand in operands:
-        if type(operand) is Vector or type(operand) is Pair:
-            return tuple([item for part in operands for item in flatten(part)])
-    return operands
+        written = (*written, CARRY)
+    return Shape(results, written, read, sources, registers)
 
 
 def _name_of(operand: Operand) -> str | None:
+    if type(operand) is Address:  # most of what is no register itself
+        base = operand.base
+        return base.name if type(base) is Reg else None
     register = register_of(operand)
     return None if register is None else register.name
 
 
+_SEVERAL = frozenset((Vector, Pair))
 _READS_CARRY = frozenset(("addc", "subc", "madc"))
 CARRY = "%carry"  # the condition code of add.cc and its kin, as a register of type pred
 

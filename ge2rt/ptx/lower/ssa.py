@@ -37,10 +37,8 @@ def split(flow: Flow, types: dict[str, str]) -> Flow:
         for target in targets:
             before[target].append(at)
     entering: list[dict[str, str]] = [{} for _ in flow.nodes]
-    live = [
-        [n for n in twice if flow.live_in[at] >> flow.registers[n] & 1]
-        for at in range(len(flow.nodes))
-    ]
+    numbers = [(name, flow.registers[name]) for name in twice]
+    live = [[name for name, n in numbers if field[n >> 3] >> (n & 7) & 1] for field in _live(flow)]
     entering[0] = {n: n for n in live[0]}  # read before any definition
     changed = True
     while changed:
@@ -66,6 +64,12 @@ def split(flow: Flow, types: dict[str, str]) -> Flow:
                     copies[wanted] = source
         nodes.append(_renamed_node(node, at, many, dict(entering[at]), copies, types))
     return Flow(tuple(nodes), flow.loops)
+
+
+def _live(flow: Flow) -> list[bytes]:
+    """The registers live at the start of each node; single bits of bytes are quick to look at."""
+    size = len(flow.registers) // 8 + 1
+    return [live.to_bytes(size, "little") for live in flow.live_in[:-1]]
 
 
 def _phi(name: str, at: int) -> str:
@@ -105,11 +109,12 @@ def _renamed_node(
         if not written and many.isdisjoint(shape.read):
             instrs.append(instr)
             continue
-        reads = dict(current)
         if instr.guard is None:
-            for name in written:
-                current[name] = f"{name}{_MARK}{at}.{index}"
-        instrs.append(rename(instr, current, reads))
+            fresh = {name: f"{name}{_MARK}{at}.{index}" for name in written}
+            instrs.append(rename(instr, fresh, current))
+            current.update(fresh)
+        else:
+            instrs.append(rename(instr, current, current))
     line = node.instrs[-1].line if node.instrs else 0
     instrs += [_copy(target, source, types, line) for target, source in copies.items()]
     control = node.control and rename(node.control, current, current)
@@ -148,7 +153,7 @@ def merge(flow: Flow, kinds: Kinds) -> tuple[Flow, dict[str, str]]:
 
     for node in flow.nodes:
         for instr in node.instrs:
-            copy = is_copy(instr)
+            copy = is_copy(instr) if instr.op == "mov" else None
             if copy is None:
                 continue
             a, b = find(copy[0]), find(copy[1])
@@ -162,7 +167,7 @@ def merge(flow: Flow, kinds: Kinds) -> tuple[Flow, dict[str, str]]:
     for node in flow.nodes:
         instrs = []
         for instr, shape in node.steps[: len(node.instrs)]:
-            copy = is_copy(instr)
+            copy = is_copy(instr) if instr.op == "mov" else None
             if copy is not None and find(copy[0]) == find(copy[1]):
                 continue
             touched = not (merged.isdisjoint(shape.read) and merged.isdisjoint(shape.written))

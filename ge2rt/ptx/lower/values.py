@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ge2rt.base.errors import UnsupportedError
 from ge2rt.ptx.ast import Imm, Instr, Not, Operand, Reg, Special, Symbol
@@ -45,6 +45,15 @@ _BASES = {"global": "%globals.int", "param": "%params.int", "local": "%local.int
           "block": "%args.int"}  # fmt: skip
 
 
+class Slot(NamedTuple):
+    """Where a register is kept: an address, its full type, a lane's type, lanes (0: a scalar)."""
+
+    address: str
+    full: str
+    element: str
+    lanes: int
+
+
 @dataclass
 class Code:
     """The LLVM function in the making."""
@@ -68,6 +77,7 @@ class Code:
     log_bytes: int = 0  # of the launch's log, for what the kernel prints
     watch: Watch | None = None  # of an instrumented kernel
     _storage: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _slots: dict[str, Slot] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def width(self) -> int:
@@ -87,11 +97,16 @@ class Code:
         self.allocas.setdefault(name, type)
         return f"%{name}"
 
-    def slot(self, name: str) -> tuple[str, str]:
-        """(address, full type) of a register."""
-        element = self.type_of(name)
-        full = f"<{self.width} x {element}>" if self.kinds.varying(name) else element
-        return self.alloca(f"r.{self.flow.registers[name]}", full), full
+    def slot(self, name: str) -> Slot:
+        """Where a register is kept."""
+        found = self._slots.get(name)
+        if found is None:
+            element = self.type_of(name)
+            lanes = self.width if self.kinds.varying(name) else 0
+            full = f"<{lanes} x {element}>" if lanes else element
+            address = self.alloca(f"r.{self.flow.registers[name]}", full)
+            found = self._slots[name] = Slot(address, full, element, lanes)
+        return found
 
     def count(self, what: str) -> None:
         """Count an event for the notes."""
@@ -154,16 +169,16 @@ class Scope:
         """A register as it is stored: a scalar (lane 0's value) or a vector."""
         known = self.scalars.get(name)
         if known is None:
-            address, full = self.code.slot(name)
-            lanes = self.code.width if full.startswith("<") else 0
-            known = self.e.raw(f"load {full}, ptr {address}", self.code.type_of(name), lanes)
+            slot = self.code.slot(name)
+            load = f"load {slot.full}, ptr {slot.address}"
+            known = self.e.raw(load, slot.element, slot.lanes)
             self.scalars[name] = known
         return known
 
     def scalar(self, operand: Operand) -> Value:
         """A source as stored: lane 0's value where it is not varying."""
         if isinstance(operand, Reg):
-            return self.register(operand.name)
+            return self.scalars.get(operand.name) or self.register(operand.name)
         if isinstance(operand, Not):
             value = self.scalar(operand.operand)
             return self.e.binary("xor", value, self.e.const("i1", "true", value.lanes))
@@ -190,9 +205,12 @@ class Scope:
 
     def vector(self, operand: Operand) -> Value:
         """A source with its lanes' offsets applied (uniform ones stay scalars)."""
-        lanes = self.lanes(operand)
+        return self.spread(operand, self.lanes(operand))
+
+    def spread(self, operand: Operand, lanes: Lanes | None) -> Value:
+        """As :meth:`vector`, where the operand's lanes are at hand."""
         value = self.scalar(operand)
-        if value.lanes or lanes is None or lanes.uniform:
+        if lanes is None or value.lanes or not lanes.offsets:
             return value
         key = operand.name if isinstance(operand, Reg) else ""
         if key and key in self.vectors:
@@ -205,8 +223,10 @@ class Scope:
     # -- writing -----------------------------------------------------------------------------
     def write(self, instr: Instr, name: str, value: Value, lanes: Lanes | None) -> None:
         """Set a register, under the guard and (where the analysis asks for it) the mask."""
-        code, e = self.code, self.e
-        value = fit(e, instr, value, code.type_of(name))
+        code, e = self.code, self.code.e
+        type = code.type_of(name)
+        if value.type != type:
+            value = fit(e, instr, value, type)
         if code.kinds.varying(name) and code.width > 1:
             if not value.lanes:
                 affine = lanes is not None and not lanes.uniform
@@ -245,10 +265,10 @@ class Scope:
 
     def flush(self, live: int) -> None:
         """Store the registers that were written and live on."""
+        number = self.code.flow.registers
         for name in self.dirty:
-            if live >> self.code.flow.registers[name] & 1:
-                address, _ = self.code.slot(name)
-                self.e.line(f"store {self.scalars[name]}, ptr {address}")
+            if live >> number[name] & 1:
+                self.e.line(f"store {self.scalars[name]}, ptr {self.code.slot(name).address}")
         self.dirty.clear()
 
 

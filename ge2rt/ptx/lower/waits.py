@@ -16,8 +16,10 @@ from ge2rt.ptx.lower.flow import Flow
 from ge2rt.ptx.lower.graph import Loop, bits
 from ge2rt.ptx.lower.shape import read_names, shape_of, written_names
 
+_OWN_LOADS = frozenset(("const", "param", "nc", "local"))
 _SHARED_LOADS = frozenset(("volatile", "relaxed", "acquire", "cv", "cg"))
 _STEPS = ("add", "sub", "shr", "shl")  # a shift comes to 0 (or -1) and no loop goes on from there
+_READS = frozenset(("ld", "ldu", "mbarrier", "atom"))
 _ORDER = frozenset(("membar", "fence", "nanosleep"))
 
 
@@ -32,8 +34,8 @@ def _waits(flow: Flow, loop: Loop) -> bool:
     for inside in inner:
         own &= ~inside.members
     instrs = [i for at in bits(own) for i in flow.nodes[at].instrs]
-    fenced = any(i.op in _ORDER for i in instrs)
-    sources = [i for i in instrs if _reads_others(i, fenced)]
+    fenced = not _ORDER.isdisjoint([i.op for i in instrs])
+    sources = [i for i in instrs if i.op in _READS and _reads_others(i, fenced)]
     if not sources:
         return False
     tainted = _tainted(flow, loop, {n for i in sources for n in written_names(i)})
@@ -44,9 +46,9 @@ def _waits(flow: Flow, loop: Loop) -> bool:
 
 def _reads_others(instr: Instr, fenced: bool) -> bool:
     if instr.op in ("ld", "ldu"):
-        if instr.has("const") or instr.has("param") or instr.has("nc") or instr.has("local"):
+        if not _OWN_LOADS.isdisjoint(instr.mods):
             return False
-        return fenced or any(m in _SHARED_LOADS for m in instr.mods)
+        return fenced or not _SHARED_LOADS.isdisjoint(instr.mods)
     if instr.op == "mbarrier":
         return instr.has("test_wait") or instr.has("try_wait")
     return instr.op == "atom"

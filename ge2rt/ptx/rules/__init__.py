@@ -67,9 +67,9 @@ def _row_of(op: str, mods: tuple[str, ...]) -> Row | None:
 
 
 def _pure(e: Emitter, instr: Instr, sources: Sequence[Value]) -> list[Value]:
-    results = find_row(instr).rule(e, instr, [unsplat(v) for v in sources])
-    lanes = max((v.lanes for v in sources), default=0)
-    return [e.splat(v, lanes) if lanes else v for v in results]
+    results = find_row(instr).rule(e, instr, [unsplat(v) if v.lanes else v for v in sources])
+    lanes = max([v.lanes for v in sources], default=0)
+    return [v if v.lanes else e.splat(v, lanes) for v in results] if lanes else results
 
 
 def reads_carry(instr: Instr) -> bool:
@@ -79,7 +79,7 @@ def reads_carry(instr: Instr) -> bool:
 
 def writes_carry(instr: Instr) -> bool:
     """Whether the carry flag is a further result."""
-    return instr.has("cc")
+    return "cc" in instr.mods
 
 
 PURE: dict[str, PureRule] = dict.fromkeys(ROWS, _pure)

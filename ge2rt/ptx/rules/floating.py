@@ -7,6 +7,7 @@ Sum, product, quotient and root of two halves are right when computed in float a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ge2rt.ptx.ast import Instr
 from ge2rt.ptx.emit import BITS, Emitter, Value
@@ -29,12 +30,20 @@ from ge2rt.ptx.rules.views import close_half, closed, opened
 
 def mode_of(i: Instr) -> str:
     """The rounding mode; nearest even where none is named."""
-    return next((m for m in i.mods if m in MODES), "rn")
+    return _mode_of(i.mods)
+
+
+@lru_cache(maxsize=4096)
+def _mode_of(mods: tuple[str, ...]) -> str:
+    return next((m for m in mods if m in MODES), "rn")
 
 
 def is_half(type: PtxType) -> bool:
     """Whether the type is f16 or bf16, single or packed."""
     return type.kind == "f" and type.bits == 16
+
+
+_SAME_AS = {"sub": "add", "mad": "fma"}
 
 
 def arithmetic(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
@@ -43,7 +52,7 @@ def arithmetic(e: Emitter, i: Instr, src: Sequence[Value]) -> list[Value]:
     values = opened(e, i, src, t)
     if i.op == "sub":
         values[1] = e.unary("fneg", values[1])
-    op = {"sub": "add", "mad": "fma"}.get(i.op, i.op)
+    op = _SAME_AS.get(i.op, i.op)
     if op == "fma" and is_half(t):
         wide = t.name.startswith("bf")
         return [closed(e, i, fma_to_odd(e, *values, wide=wide), t)]

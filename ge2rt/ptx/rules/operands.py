@@ -163,7 +163,7 @@ def unsplat(value: Value) -> Value:
 
 def cast_all(e: Emitter, values: Sequence[Value], type: str) -> list[Value]:
     """:func:`cast` for each value."""
-    return [cast(e, v, type) for v in values]
+    return [v if v.type == type else cast(e, v, type) for v in values]
 
 
 def unpack(e: Emitter, values: Sequence[Value], type: PtxType) -> list[Value]:

@@ -96,9 +96,9 @@ def to_odd_by(e: Emitter, nearest: Value, error: Value) -> Value:
 
 def rounded(e: Emitter, op: str, args: Sequence[Value], mode: str) -> Value:
     """``fma``, ``add``, ``mul``, ``div`` or ``sqrt`` of floats or doubles in any rounding mode."""
-    values = e.alike(args)
     if mode == "rn":
-        return _nearest(e, op, values)
+        return _nearest(e, op, args)
+    values = e.alike(args)
     if _can_embed(e, values[0]):
         return _embedded(e, op, values, mode)
     return _directed[op](e, values, mode)

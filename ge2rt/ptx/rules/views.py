@@ -67,11 +67,16 @@ def opened(e: Emitter, i: Instr, values: Sequence[Value], type: PtxType) -> list
     return [flush(e, v, type) for v in given] if i.has("ftz") else given
 
 
+_CLOSING = frozenset(("sat", "relu", "ftz"))
+
+
 def closed(e: Emitter, i: Instr, value: Value, type: PtxType) -> Value:
     """Apply ``.sat``, ``.relu`` and ``.ftz`` to a result and close it.
 
     The flush of a half comes after its rounding.
     """
+    if _CLOSING.isdisjoint(i.mods):
+        return close_float(e, value, type)
     if i.has("sat"):
         value = saturate(e, value)
     if i.has("relu"):

@@ -11,7 +11,7 @@ from ge2rt.jit.scope import active, where
 from ge2rt.jit.traced import Traced
 from ge2rt.tensors import inplace
 from ge2rt.tensors.forgetting import forget
-from ge2rt.tensors.making import move_, tensor
+from ge2rt.tensors.making import move_, moved, tensor
 from ge2rt.tensors.sparse import Coo
 from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.targets import target
@@ -190,7 +190,9 @@ class Module:
         TypeError for floats where integers are kept. Nothing is written in either case.
         """
         own = {name: value for name, _, _, value in self.named_tensors()}
-        given = {name: _given(value, own[name]) for name, value in state.items() if name in own}
+        given = {
+            name: moved(value, own[name].device) for name, value in state.items() if name in own
+        }
         faults = [f"missing: {name}" for name in own if name not in state]
         faults += [f"unknown: {name}" for name in state if name not in own]
         faults += [
@@ -220,14 +222,6 @@ class Module:
     def describe(self) -> str:
         """What ``repr`` puts in parentheses."""
         return ""
-
-
-def _given(value: Any, own: Tensor) -> Tensor:
-    """A value of a state, on the device of the tensor that it is for."""
-    if isinstance(value, Tensor):
-        moved: Tensor = value.detach().to(own.device)  # type: ignore[attr-defined]
-        return moved
-    return tensor(value, device=own.device)
 
 
 def _refuse_unwritable(name: str, own: Tensor, given: Tensor) -> None:

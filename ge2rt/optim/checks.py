@@ -10,6 +10,7 @@ from typing import Any
 from ge2rt.base.errors import InvalidArgumentError, InvalidTypeError
 from ge2rt.base.text import show
 from ge2rt.jit.scope import active, where
+from ge2rt.tensors import inplace
 from ge2rt.tensors.tensor import Tensor
 
 
@@ -118,6 +119,7 @@ def _parameters(optimiser: str, params: Any) -> Iterator[Tensor]:
                 got=f"history={each.history[0].name!r}", where=where(),
                 next_step="pass the tensors that it was computed from",
             )  # fmt: skip
+        inplace.refuse_read_only(each, f"{optimiser}: parameter {place}")
         yield each
 
 

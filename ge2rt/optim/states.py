@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.base.text import show
-from ge2rt.tensors.making import tensor, zeros
+from ge2rt.tensors.making import moved, zeros
 from ge2rt.tensors.tape import no_grad
 from ge2rt.tensors.tensor import Tensor
 
@@ -59,7 +59,7 @@ class Saved:
         return held
 
     def _take(self, held: Held, name: str, full: str, parameter: Tensor) -> None:
-        given = _on(self._state[full], parameter.device)
+        given = moved(self._state[full], parameter.device)
         if given.shape != parameter.shape:
             self._faults.append(f"{full}: {given.shape} is not {parameter.shape}")
             return
@@ -83,10 +83,3 @@ def numbered(groups: list[dict[str, Any]]) -> Iterator[tuple[str, Tensor, Mappin
     for g, group in enumerate(groups):
         for n, parameter in enumerate(group["params"]):
             yield f"{g}.{n}", parameter, group
-
-
-def _on(value: Any, device: str) -> Tensor:
-    if isinstance(value, Tensor):
-        moved: Tensor = value.detach().to(device)  # type: ignore[attr-defined]
-        return moved
-    return tensor(value, device=device)

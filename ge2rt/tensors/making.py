@@ -197,6 +197,11 @@ def to(x: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
     return on(np.asarray(made.detach().numpy(), order="C"), get_device(device))
 
 
+def moved(value: Any, device: str) -> Tensor:
+    """What a state holds, on ``device`` and without a record: of a tensor no copy where it is."""
+    return to(value.detach(), device) if isinstance(value, Tensor) else tensor(value, None, device)
+
+
 def move_(x: Tensor, device: str | None, dtype: Any = None) -> Tensor:
     """``x`` itself, moved: its memory is another from now on, what shared it keeps the old one.
 

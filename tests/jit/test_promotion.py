@@ -90,6 +90,28 @@ def test_casts_are_nodes() -> None:
     assert f(np.ones(3, np.int32), np.ones(3, np.float32)).dtype == np.float64
 
 
+@pytest.mark.parametrize("scalar", [3, 3.0, True, np.float32(3)], ids=repr)
+def test_products_with_a_scalar_take_no_number_for_weak(scalar: Any) -> None:
+    """``dot`` and ``inner`` make arrays of both operands first."""
+    for dtype in NUMPY_DTYPES:
+        x = np.ones(3, DTYPES[dtype])
+        for call in (np.dot, np.inner):
+            check(lambda a, c=call: (c(a, scalar), c(scalar, a)), [x])
+
+
+CLIPS = [(-3, 5), (0, 300), (None, 300), (-5, None), (5, 300), (-300, 300), (-3, -1), (300, 400),
+         (300, None), (None, -1), (2**70, -(2**70)), (-(2**70), 2**70)]  # fmt: skip
+
+
+@pytest.mark.parametrize("bounds", CLIPS, ids=repr)
+def test_bounds_of_clip_beyond_the_dtype(bounds: Any) -> None:
+    """On their own side they fall away; on the other no number of the dtype is that large."""
+    for dtype in ("u8", "i8", "i16"):
+        info = np.iinfo(DTYPES[dtype])
+        x = np.array([info.min, 0, 3, info.max], DTYPES[dtype])
+        check(lambda a: np.clip(a, *bounds), [x])
+
+
 @pytest.mark.parametrize("casting", ["safe", "same_kind", "unsafe"])
 def test_astype_casting(casting: Any) -> None:
     for to in (np.int32, np.float16, np.float64):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ge2rt
-from ge2rt import nn
+from ge2rt import nn, optim
 from ge2rt.base.errors import InvalidArgumentError
 from ge2rt.run.plan import Plan
 
@@ -75,6 +75,7 @@ WRITES = [
     lambda x: x.detach().__setitem__((0, [1, 2]), 1.0),
     lambda x: ge2rt.ops.exp(x * 1, out=x), lambda x: nn.Parameter(x),
     lambda x: x.__setitem__(0, ge2rt.ones(4, dtype="f64", requires_grad=True) * 2),
+    lambda x: optim.SGD([x.detach().requires_grad_()], lr=0.1),
 ]  # fmt: skip
 
 

@@ -87,8 +87,13 @@ def dot(a: Any, b: Any) -> Any:
     """``numpy.dot``."""
     x, y = lift(a), lift(b)
     if not x.shape or not y.shape:
-        return x * y
+        return _scaled(x, y)
     return tensordot(x, y, ((-1,), (-2 if y.ndim > 1 else -1,)))
+
+
+def _scaled(x: Traced, y: Traced) -> Any:
+    """A product with a scalar. NumPy makes arrays of both first: no number of Python's is weak."""
+    return Traced(x.node) * Traced(y.node)
 
 
 @rule(np.vdot)
@@ -101,7 +106,7 @@ def vdot(a: Any, b: Any) -> Any:
 def inner(a: Any, b: Any) -> Any:
     """``numpy.inner``."""
     x, y = lift(a), lift(b)
-    return x * y if not x.shape or not y.shape else tensordot(x, y, ((-1,), (-1,)))
+    return tensordot(x, y, ((-1,), (-1,))) if x.shape and y.shape else _scaled(x, y)
 
 
 @rule(np.outer)

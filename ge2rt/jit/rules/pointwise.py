@@ -372,9 +372,14 @@ def clip(
     a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None,
     dtype: Any = None,
 ) -> Traced:  # fmt: skip
-    """``numpy.clip``: NaN passes; a bound may be None."""
+    """``numpy.clip``: NaN passes; a bound may be None, or an int that no integer is beyond."""
     low = a_min if a_min is not None else min
     high = a_max if a_max is not None else max
+    element = dtype_of(lift(a).dtype)
+    if element.is_integer:
+        info = np.iinfo(element.numpy)
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
     bounds = [bound for bound in (low, high) if bound is not None]
     if not bounds:
         return Traced(lift(a).node)

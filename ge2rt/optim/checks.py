@@ -13,6 +13,8 @@ from ge2rt.jit.scope import active, where
 from ge2rt.tensors import inplace
 from ge2rt.tensors.tensor import Tensor
 
+STEPPED = ("f32", "f16", "bf16")  # what the fused kernels are declared for (``kernels.yaml``)
+
 
 def grouped(optimiser: str, params: Any, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Groups of parameters with all options; TypeError or ValueError for what cannot be stepped."""
@@ -101,11 +103,19 @@ def _parameters(optimiser: str, params: Any) -> Iterator[Tensor]:
                 got=type(each).__name__,
                 next_step="pass model.parameters(); nn.Parameter(array) makes one of an array",
             )  # fmt: skip
+        inplace.refuse_read_only(each, f"{optimiser}: parameter {place}")
         if not each.dtype.is_float:
             raise InvalidTypeError(
                 f"{optimiser}: parameter {place} holds no floats", argument="params", where=where(),
                 got=f"{each.dtype}{list(each.shape)}",
                 next_step="leave it out; a module keeps integers as a tensor that is no Parameter",
+            )  # fmt: skip
+        if each.dtype.name not in STEPPED:
+            raise InvalidTypeError(
+                f"{optimiser}: parameter {place} is of a dtype that no optimiser steps",
+                argument="params", expected=", ".join(STEPPED), where=where(), detail="dtype",
+                got=f"{each.dtype}{list(each.shape)}",
+                next_step="train in f32: module.to(dtype='f32'), or x.astype('f32')",
             )  # fmt: skip
         if type(each) is Tensor and not each.requires_grad:  # a module's own may be frozen
             raise InvalidArgumentError(
@@ -119,7 +129,6 @@ def _parameters(optimiser: str, params: Any) -> Iterator[Tensor]:
                 got=f"history={each.history[0].name!r}", where=where(),
                 next_step="pass the tensors that it was computed from",
             )  # fmt: skip
-        inplace.refuse_read_only(each, f"{optimiser}: parameter {place}")
         yield each
 
 

@@ -45,6 +45,9 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         "nesterov needs"),
     "integers": (lambda: optim.SGD([P, nn.Parameter(np.arange(3))], 0.1), TypeError,
                  r"parameter 1 holds no floats; got i64\[3\]"),
+    "doubles": (lambda: optim.AdamW([P, nn.Parameter(np.ones(3))]), TypeError,
+                r"parameter 1 is of a dtype that no optimiser steps; expected f32, f16, bf16, "
+                r"got f64\[3\]\. train in f32"),
     "group": (lambda: optim.SGD([{"params": [P], "lr": -2}], 0.1), ValueError, "lr is out of"),
     "option": (lambda: optim.SGD([{"params": [P], "rate": 2}], 0.1), ValueError,
                "does not have; expected params, lr.*got rate"),

@@ -66,6 +66,11 @@ class Result:
     def __getitem__(self, name: str) -> Any:
         return self.outputs[name]
 
+    def __repr__(self) -> str:
+        held = ", ".join(f"{n}: {getattr(v, 'dtype', '?')}{list(getattr(v, 'shape', ()))}"
+                         for n, v in self.outputs.items())  # fmt: skip
+        return f"Result({{{held}}}, {len(self.launches)} launches, code {self.code})"
+
 
 @dataclass
 class _Values:

@@ -63,17 +63,29 @@ class PassManager:
         self.passes: list[Pass] = list(DEFAULT_PASSES if passes is None else passes)
         self.stages: tuple[Stage, ...] = ()
 
-    def add(self, one: Pass, *, before: Pass | None = None) -> PassManager:
-        """Put a pass at the end, or before another one; returns the manager."""
-        at = self.passes.index(before) if before is not None else len(self.passes)
-        self.passes.insert(at, one)
+    def add(self, one: Pass, *, before: Pass | str | None = None) -> PassManager:
+        """Put a pass at the end, or before another one (itself or its name); returns the manager.
+
+        InvalidArgumentError where there is no such pass.
+        """
+        self.passes.insert(len(self.passes) if before is None else self._place(before), one)
         return self
+
+    def _place(self, wanted: Pass | str) -> int:
+        for at, each in enumerate(self.passes):
+            if wanted == each or wanted == _name(each):
+                return at
+        raise InvalidArgumentError(
+            "no such pass to put another one before", argument="before",
+            expected=", ".join(map(_name, self.passes)) or "no pass: there is none yet",
+            got=wanted if isinstance(wanted, str) else _name(wanted),
+        )  # fmt: skip
 
     def run(self, graph: Graph) -> Graph:
         """The graph after all passes. InvalidTypeError where one gives no graph."""
         stages = []
         for one in self.passes:
-            name = getattr(one, "__name__", type(one).__name__)
+            name = _name(one)
             after = one(graph)
             if not isinstance(after, Graph):
                 raise InvalidTypeError(
@@ -84,6 +96,10 @@ class PassManager:
             graph = after
         self.stages = tuple(stages)
         return graph
+
+
+def _name(one: Pass) -> str:
+    return getattr(one, "__name__", type(one).__name__)
 
 
 def canonicalise(graph: Graph) -> Graph:

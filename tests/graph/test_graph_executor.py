@@ -57,6 +57,7 @@ def test_from_graph_to_values():
     ]  # fmt: skip
     assert result.code == 0
     assert list(result.outputs) == ["y"]
+    assert repr(result) == "Result({y: float32[5, 3]}, 3 launches, code 0)"
 
 
 def test_each_run_gives_fresh_outputs():

@@ -148,6 +148,11 @@ def test_own_passes_go_where_they_are_put():
 
     PassManager().add(look, before=bind).add(look).run(Graph(layer("RELU", "EXP")))
     assert seen == [["GEMM_BIAS_ACT", "EXP"], ["GEMM_BIAS_ACT", "UNARY"]]
+    manager = PassManager().add(look, before="fuse_gemm_bias_act")
+    assert [each.__name__ for each in manager.passes].index("look") == 1
+    for wanted in ("fuse", look):
+        with pytest.raises(ValueError, match=r"expected canonicalise, fuse_gemm.*, bind, got"):
+            PassManager().add(look, before=wanted)
     assert PassManager([]).run(Graph(layer("RELU"))).ops[0].op_type == "MATMUL"
 
 

@@ -161,6 +161,10 @@ def test_batches() -> None:
     np.testing.assert_array_equal(top, X.max(1))
     turned = ge2rt.vmap(lambda x: x * 2, in_axes=1, out_axes=1)(X)
     np.testing.assert_array_equal(turned, X * 2)
+    pair = ge2rt.vmap(lambda x: (x * 2, {"a": x + 1, "b": x[:2]}), out_axes=(1, -1))(X)
+    np.testing.assert_array_equal(pair[0], (X * 2).T)
+    np.testing.assert_array_equal(pair[1]["a"], (X + 1).T)
+    np.testing.assert_array_equal(pair[1]["b"], X[:, :2].T)
     each = ge2rt.vmap(ge2rt.grad(loss), in_axes=(0, None))(X[:, None], W)
     near(each, np.stack([slopes(lambda x: loss(x, W), x[None], 1.0) for x in X]))
 
@@ -181,6 +185,8 @@ REFUSED = [
     (lambda: ge2rt.vmap(np.sin, in_axes=3)(X), InvalidArgumentError, "no axis 3"),
     (lambda: ge2rt.vmap(np.sin, in_axes=None)(X), InvalidArgumentError, "in_axes"),
     (lambda: ge2rt.vmap(np.sum, out_axes=1)(X), InvalidArgumentError, "no axis 1"),
+    (lambda: ge2rt.vmap(np.sin, out_axes=(0, 1))(X), InvalidArgumentError, "an axis, got"),
+    (lambda: ge2rt.vmap(lambda x: (x, x), out_axes=[0])(X), InvalidArgumentError, r"2 of them.*0,"),
     (lambda: ge2rt.jacobian(lambda x: (x, x))(X), InvalidTypeError, "not one array"),
 ]
 

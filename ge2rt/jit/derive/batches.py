@@ -13,18 +13,20 @@ from ge2rt.jit.derive.symbols import Function, called, derived, outcome, symbols
 from ge2rt.jit.function import JitFunction
 from ge2rt.jit.scope import emit, where
 from ge2rt.jit.traced import Traced
-from ge2rt.jit.trees import unflatten
+from ge2rt.jit.trees import flatten, unflatten
 
 
 def vmap(
-    function: Function, in_axes: int | Sequence[int | None] | None = 0, out_axes: int = 0, *,
+    function: Function, in_axes: int | Sequence[int | None] | None = 0,
+    out_axes: int | Sequence[int] = 0, *,
     static: Sequence[str] = (), device: str | None = None,
 ) -> JitFunction:  # fmt: skip
     """The function over many examples at once: it is written for one.
 
     ``in_axes`` says along which axis of an argument's arrays examples lie, for all positional
     arguments or one each; None: the argument is the same for all. Results have them along
-    ``out_axes``. ValueError where arguments differ in the number of examples.
+    ``out_axes``, one for all or one for each part of a tuple that is returned. ValueError where
+    arguments differ in the number of examples.
     """
 
     def transform(inner: Function) -> Function:
@@ -44,13 +46,18 @@ def vmap(
                 for symbol, node in zip(each.symbols, each.given, strict=True)
             }
             nodes = batched(Builder(), out.nodes, given, size)
-            leaves = [Traced(_moved(node, 0, _place(out_axes, node))) for node in nodes]
+            parts = unflatten(out.structure, list(range(len(nodes))))
+            leaves = [
+                Traced(_moved(node, 0, _place(axis, node)))
+                for node, axis in zip(nodes, _out(out_axes, parts, len(nodes)), strict=True)
+            ]
             return unflatten(out.structure, leaves)
 
         return many
 
-    kind = "vmap", in_axes if isinstance(in_axes, (int, type(None))) else tuple(in_axes), out_axes
-    return derived(function, transform, static, device, kind)
+    sides = (in_axes if isinstance(in_axes, (int, type(None))) else tuple(in_axes),
+             out_axes if isinstance(out_axes, int) else tuple(out_axes))  # fmt: skip
+    return derived(function, transform, static, device, ("vmap", *sides))
 
 
 def _axes(in_axes: int | Sequence[int | None] | None, count: int) -> list[int | None]:
@@ -86,6 +93,20 @@ def _only(sizes: dict[int, str]) -> int:
             next_step="compare the shapes, or name other axes in in_axes",
         )  # fmt: skip
     return next(iter(sizes))
+
+
+def _out(out_axes: int | Sequence[int], parts: Any, count: int) -> list[int]:
+    """The axis of each leaf; ``parts`` is what the function returned, with numbers for leaves."""
+    if isinstance(out_axes, int):
+        return [out_axes] * count
+    several = isinstance(parts, (tuple, list))
+    if not several or len(parts) != len(out_axes):
+        raise InvalidArgumentError(
+            "vmap: out_axes does not fit what the function returns", where=where(),
+            expected=f"an axis, or {len(parts)} of them" if several else "an axis",
+            got=str(tuple(out_axes)), next_step="give one axis for each part of the tuple",
+        )  # fmt: skip
+    return [axis for axis, part in zip(out_axes, parts, strict=True) for _ in flatten(part)[0]]
 
 
 def _place(out_axes: int, node: Node) -> int:

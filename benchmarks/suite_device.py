@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import suite_core
-from harness import ROUNDS, Row, faster, interleave
+from harness import ROUNDS, Row, faster, interleave, repeats, seconds_each
 from suite_core import LARGE, _planned
 
 from ge2rt.build.compile import compile_text
@@ -95,58 +95,39 @@ def tree() -> list[Row]:
     return [faster("pure tree, 16M f32", times, "np.sum", 0.8)]
 
 
-_POOL = """
-import sys
-sys.path.insert(0, {folder!r})
-import numpy as np
-from harness import repeats, seconds_each
-from suite_device import SPIN, _launcher
-launch = _launcher(SPIN, "spin", 32, 256)
-x = np.ones(32 * 256, np.float32)
-counts = {{}}
-for line in sys.stdin:
-    n = int(line)
-    if n not in counts:
-        counts[n] = repeats(lambda: launch(x, n), 0.05)
-    print(seconds_each(lambda: launch(x, n), counts[n]), flush=True)
-"""
-
-
-class _Spinner:
-    """A process that launches the spin kernel with so many threads when it is told to."""
-
-    def __init__(self, threads: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _POOL.format(folder=os.path.dirname(__file__))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "GE2RT_THREADS": str(threads)},
-        )  # fmt: skip
-
-    def seconds(self, rounds: int) -> float:
-        """Seconds of one launch with so many rounds, as it measures some 50 ms of them."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(rounds, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
-
-    def end(self) -> None:
-        self._process.communicate()
-
-
 def pool() -> list[Row]:
-    """The same launches with one thread and with two, in two processes that take turns."""
-    spinners = {"ge2rt": _Spinner(2), "one thread": _Spinner(1)}
+    """The same launches with one thread and with two, which take turns in one process."""
+    workers = get_device("cpu").pool
+    before = workers.threads
+    x = np.ones(32 * 256, np.float32)
+    people = {"ge2rt": 2, "one thread": 1}
+    launchers = {name: _launcher(SPIN, "spin", 32, 256) for name in people}
+
+    def seconds(name: str, rounds: int) -> float:
+        """Seconds of one launch, over some 50 ms of them."""
+        workers.set_threads(people[name])
+
+        def launch() -> None:
+            launchers[name](x, rounds)
+
+        return seconds_each(launch, repeats(launch, 0.05))
+
+    def alone(rounds: int) -> float:
+        return statistics.median(seconds("one thread", rounds) for _ in range(3))
+
     rows = []
-    for target, what, bar in ((30e-6, "30 us", 0.95), (1e-3, "1 ms", 1.7)):
-        rounds = max(int(target / spinners["one thread"].seconds(1000) * 1000), 1)
-        found: dict[str, list[float]] = {name: [] for name in spinners}
-        for _ in range(ROUNDS):
-            for name, spinner in spinners.items():
-                found[name].append(spinner.seconds(rounds))
-        times = {name: statistics.median(values) for name, values in found.items()}
-        rows.append(faster(f"pool, kernel of {what}", times, "one thread", bar))
-    for spinner in spinners.values():
-        spinner.end()
+    try:
+        for target, what, bar in ((30e-6, "30 us", 0.95), (1e-3, "1 ms", 1.7)):
+            few, many = alone(100), alone(1100)  # a launch has a part that no round takes
+            rounds = max(round((target - few) / (many - few) * 1000) + 100, 1)
+            found: dict[str, list[float]] = {name: [] for name in people}
+            for _ in range(ROUNDS):
+                for name in people:
+                    found[name].append(seconds(name, rounds))
+            times = {name: statistics.median(values) for name, values in found.items()}
+            rows.append(faster(f"pool, kernel of {what}", times, "one thread", bar))
+    finally:
+        workers.set_threads(before)
     return rows
 
 
